@@ -21,11 +21,11 @@ Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
 Role = Literal["category", "number", "boolean"]
 
 CHUNK = 1 << 15
-"""So many rows of a few columns stay in the processor's cache."""
+"""The number of rows of which a few columns fit into the processor's cache."""
 
 
 def spans(rows: int, size: int = CHUNK) -> Iterator[slice]:
-    """All rows as slices of `size`, so that intermediate results stay in the processor's cache."""
+    """Slices of `size` over all rows, so that intermediate results stay in the processor's cache."""
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
@@ -34,8 +34,8 @@ class Column:
     """One feature.
 
     Numbers and booleans are float64 with NaN where the value is missing. Categories are int32 codes into `levels`,
-    with -1 where the value is missing; `levels` belongs to this batch alone, and may be more than its rows have. A
-    method maps it to the levels that it was fitted on with `recode`.
+    with -1 where the value is missing; `levels` belongs to this batch alone, and may hold more than its rows do. By
+    `recode` a method maps the codes to the levels that it was fitted on.
     """
 
     role: Role
@@ -49,8 +49,8 @@ class Column:
         """Codes of a category column into other `levels`; values not among them become `unseen`."""
         if levels == self.levels:
             return self.values.astype(np.int32, copy=False)
-        place = {level: code for code, level in enumerate(levels)}
-        table = np.array([place.get(level, unseen) for level in self.levels] + [-1], dtype=np.int32)
+        codes = {level: code for code, level in enumerate(levels)}
+        table = np.array([codes.get(level, unseen) for level in self.levels] + [-1], dtype=np.int32)
         return table[self.values.astype(np.int32, copy=False)]  # code -1 picks the last entry: missing stays missing
 
 
@@ -61,11 +61,11 @@ class Units:
     Attributes
     ----------
     rank
-        Of the unit of each row; not all numbers need occur.
+        The rank of each row's unit; not all numbers need occur.
     in_order
-        Whether units are moments, of which the earlier ones are fitted on and the later ones judge.
+        Whether units are moments: methods are fitted on earlier ones and judged by later ones.
     column
-        The column that says so.
+        The column that names the units.
     """
 
     rank: IntArray
@@ -149,7 +149,7 @@ class Batch:
 
     @property
     def bare(self) -> Batch:
-        """The same rows for a fit that looks at their scores alone."""
+        """These rows for a fit by their scores alone: without features, probabilities and node ids."""
         return Batch(self.score, self.label, self.weight, units=self.units)
 
     def take(self, rows: Rows) -> Batch:
@@ -177,7 +177,7 @@ class Edges:
     nodes
         Their ids, as text, each once.
     pairs
-        The places in `nodes` of the two ends of each edge, shape (n, 2); -1 for an end that is missing.
+        The indices in `nodes` of the two ends of each edge, shape (n, 2); -1 for a missing end.
     """
 
     nodes: tuple[str, ...]
@@ -201,11 +201,11 @@ class SideInputs:
 
     @property
     def roles(self) -> frozenset[str]:
-        """Those that are there."""
+        """The roles of the inputs that are there."""
         return frozenset({*self.batches, *self.blobs, *(() if self.edges is None else ("edges",))})
 
     def only(self, roles: Collection[str]) -> SideInputs:
-        """Those of these roles."""
+        """The inputs of these roles."""
         return SideInputs(
             {role: batch for role, batch in self.batches.items() if role in roles},
             {role: blob for role, blob in self.blobs.items() if role in roles},
@@ -213,7 +213,7 @@ class SideInputs:
         )
 
     def __or__(self, other: SideInputs) -> SideInputs:
-        """Both; where both have a role, the other's counts."""
+        """The inputs of both; `other` takes precedence in a common role."""
         edges = self.edges if other.edges is None else other.edges
         return SideInputs({**self.batches, **other.batches}, {**self.blobs, **other.blobs}, edges)
 

@@ -1,4 +1,4 @@
-"""Everything that can go wrong, with the exit code it stands for.
+"""The errors of calcli with their exit codes.
 
 ::
 
@@ -76,7 +76,7 @@ class ClosedPipeError(FileSystemError):
 
 @contextmanager
 def as_value_errors() -> Iterator[None]:
-    """Errors about what was asked for, the rows and the fit as `ValueError`, which callers with arrays expect."""
+    """Turn errors of usage, rows and fit into `ValueError`, which callers with arrays expect."""
     try:
         yield
     except (UsageError, DataError, FitError) as error:
@@ -94,11 +94,11 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 LONG = 60
-"""Of longer names an error shows the beginning."""
+"""The length from which an error shows only the beginning of a name."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], *, limit: int = 12) -> str:
-    """One line that says that `name` is unknown, what was probably meant, and what exists."""
+    """The message that `name` is unknown, with the name that was probably meant and those that exist."""
     names = list(known)
     shown = name if len(name) <= LONG else name[:LONG] + "…"
     match = nearest(name, names)
@@ -107,6 +107,6 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, limit: int = 12)
 
 
 def available(names: Sequence[str], *, limit: int = 12) -> str:
-    """What exists, for an error message."""
+    """The names that exist, for an error message."""
     more = f", and {len(names) - limit} more" if len(names) > limit else ""
     return f"available: {', '.join(names[:limit])}{more}" if names else "there are none"

@@ -1,6 +1,6 @@
-"""Packages that come with an extra of the installation, and the error where one is not installed.
+"""Packages that come with an extra of the installation, and the error if one is not installed.
 
-Whoever needs one asks for it here before any rows are read; `calcli.methods.spec` knows which methods do.
+Code that needs a package asks for it here before any rows are read; `calcli.methods.spec` knows which methods do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXTRAS: Mapping[str, str] = {
     "deltalake": "lakes",
     "pyiceberg": "lakes",
 }
-"""From a package, by the name under which it is imported, to its extra in ``pyproject.toml``."""
+"""The extra in ``pyproject.toml`` of each package, which is named as it is imported."""
 
 
 def installed(package: str) -> bool:
@@ -38,7 +38,7 @@ def installed(package: str) -> bool:
 
 
 def require(package: str, purpose: str) -> None:
-    """A `MissingExtraError` where a package is not installed; `purpose` is what needs it."""
+    """Raise a `MissingExtraError` if a package is not installed; `purpose` needs it."""
     if not installed(package):
         raise MissingExtraError(
             f"{purpose} needs the package {package!r}, which is not installed", hint=f"try: {install_line([package])}"
@@ -46,5 +46,5 @@ def require(package: str, purpose: str) -> None:
 
 
 def install_line(packages: Iterable[str]) -> str:
-    """The command that installs the extras of packages."""
+    """The command that installs the extras with these packages."""
     return f"pip install '{DISTRIBUTION}[{','.join(sorted({EXTRAS[package] for package in packages}))}]'"

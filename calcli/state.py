@@ -19,7 +19,7 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 Value = TypeVar("Value")
 
 SUPPORTED = "supported"
-"""The array that stands in for exact outputs: the same, held within what the rows of the fit support."""
+"""The array that stands in for exact outputs: these outputs, held within the range that the rows of the fit support."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +52,23 @@ class State:
         return np.asarray(self.arrays[name], dtype=np.float64)
 
     def supported(self, name: str) -> NDArray[np.float64]:
-        """The array `SUPPORTED`, or where there is none the exact one, `name`."""
+        """The array `SUPPORTED`, or if there is none the exact one, `name`."""
         return self.array(SUPPORTED if SUPPORTED in self.arrays else name)
 
     @property
     def holds_back(self) -> bool:
-        """Whether it, or a state that is nested in it, has an array `SUPPORTED`."""
+        """Whether this state, or one that is nested in it, has an array `SUPPORTED`."""
         return any(name.rpartition("/")[2] == SUPPORTED for name in self.arrays)
 
     @property
     def exact(self) -> State:
-        """The same without the arrays `SUPPORTED`."""
+        """The state without the arrays `SUPPORTED`."""
         arrays = {name: array for name, array in self.arrays.items() if name.rpartition("/")[2] != SUPPORTED}
         return State(self.params, arrays, self.blobs)
 
 
 def pack_texts(texts: Sequence[str], name: str | None = None) -> dict[str, NDArray[np.generic]]:
-    """Texts as arrays of a state, prefixed if `name` is given: their UTF-8 bytes joined, and where each text ends."""
+    """Texts as arrays of a state, prefixed if `name` is given: their UTF-8 bytes joined, and the end of each text."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     ends = np.cumsum([len(content) for content in encoded], dtype=np.int64)
     arrays: dict[str, NDArray[np.generic]] = {"text": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ends": ends}
@@ -104,7 +104,7 @@ def nest(parts: Mapping[str, State]) -> State:
 
 
 def unnest(whole: State, names: Iterable[str]) -> dict[str, State]:
-    """The states that `nest` put together."""
+    """The states that `nest` joined."""
     parts = {}
     for name in names:
         params = whole.params[name]

@@ -197,9 +197,9 @@ class Features:
 
 
 def load_ensemble_features(train: pl.DataFrame, table: Table) -> Features:
+    from calcli.tables.binding import bind_unscored
     from calcli.tables.load import load
     from calcli.tables.source import open_source
-    from calcli.tables.training_binding import bind_unscored
 
     with open_source(train) as source:
         binding = bind_unscored(source, task="class" if table.name == "adult" else "regression")
@@ -209,7 +209,7 @@ def load_ensemble_features(train: pl.DataFrame, table: Table) -> Features:
 
 
 def numbers_of(path: Path) -> FloatArray:
-    from calcli.tables.auxiliary import load_numbers
+    from calcli.tables.side_tables import load_numbers
     from calcli.tables.source import open_source
 
     with open_source(path) as source:

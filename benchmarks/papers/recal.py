@@ -30,8 +30,8 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
-from calcli.tables.edges import load_edges
 from calcli.tables.load import load
+from calcli.tables.side_tables import load_edges
 from calcli.tables.source import open_source
 
 PAPER_ECE = Options(convention="guo")

@@ -1,6 +1,6 @@
 """The directory that keeps a fitted calibrator.
 
-``store`` reads and writes it, ``manifest`` is its table of contents, ``codecs`` turns states into files and back,
-``upgrade`` holds the rules of the format, ``checkpoint`` keeps what a killed run has finished. ``calcli.files`` and
-``strictjson`` are what they are built on.
+``store`` reads and writes it, by ``generation`` and ``writers``; ``manifest`` is its table of contents and the rules of
+its format; ``codecs`` turns states into files and back; ``checkpoint`` keeps the finished parts of a killed run. Below
+them are ``calcli.files`` and ``strictjson``.
 """

@@ -1,9 +1,8 @@
-"""Checkpoints: parts of an artifact that is not finished yet, so that a killed run can go on where it stopped.
+"""Checkpoints: finished parts of an unfinished artifact, so that a killed run can go on where it stopped.
 
 They are kept in a hidden directory beside the artifact, ``.<name>.unfinished``, which no command takes for an artifact
 or a table. The file of a part carries the key of its run, a hash of everything that its content depends on, so that a
-part of another run is never used. When the artifact is written, the directory is removed, with all that earlier runs
-left in it.
+part of another run is never used. When the artifact is written, the directory is removed with all its content.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Checkpoint:
         self._key = key
 
     def get(self, part: str) -> bytes | None:
-        """A part that was kept; None if it was not, or is damaged."""
+        """The content of a part; None if it was not kept, or is damaged."""
         if self.folder is None:
             return None
         with files.disk_errors(f"cannot read {self.folder}"):
@@ -50,7 +49,7 @@ class Checkpoint:
             files.sync_directory(self.folder)
 
     def finish(self) -> None:
-        """The artifact is written: nothing is needed any more."""
+        """Note that the artifact is written, so that no part is needed any more."""
         self.finished = True
 
     def _name(self, part: str) -> str:
@@ -59,7 +58,7 @@ class Checkpoint:
 
 @contextmanager
 def checkpoint(artifact: Path | Url | None, key: str) -> Iterator[Checkpoint]:
-    """The parts that an earlier run with the same key has kept, locked against other runs for the same artifact.
+    """The parts that an earlier run of the same key has kept, locked against other runs for the artifact.
 
     Parameters
     ----------

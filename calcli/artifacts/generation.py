@@ -1,10 +1,10 @@
-"""One generation of an artifact: a manifest and the payloads that it names, read and checked wherever they are."""
+"""Read and check one generation of an artifact: a manifest and the payloads that it names."""
 
 from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -17,12 +17,12 @@ from calcli.artifacts.manifest import (
     COPY_AGAIN,
     MANIFEST,
     Manifest,
+    claims_to_be_ours,
     hash_in_name,
     is_old_manifest,
     is_payload,
     old_manifest_name,
 )
-from calcli.artifacts.upgrade import claims_to_be_ours
 from calcli.errors import ArtifactError, FileSystemError, nearest
 from calcli.places import Url, stores
 from calcli.state import State
@@ -35,9 +35,9 @@ ELSEWHERE = "choose another directory, or move this one away"
 _MOST_NEIGHBOURS = 1000
 
 
-def exists(place: Path | Url) -> bool:
+def exists(directory: Path | Url) -> bool:
     """Whether there is an artifact, damaged or not."""
-    path = place / MANIFEST
+    path = directory / MANIFEST
     if isinstance(path, Url):
         return stores.version(path) is not None
     with suppress(OSError):
@@ -46,7 +46,7 @@ def exists(place: Path | Url) -> bool:
 
 
 def manifest_bytes(directory: Path | Url) -> bytes:
-    """The current manifest, or an `ArtifactError` that says what is at `directory` instead."""
+    """The current manifest; an `ArtifactError` says what else is at `directory`."""
     try:
         return _checked(directory / MANIFEST)
     except FileNotFoundError:
@@ -55,19 +55,22 @@ def manifest_bytes(directory: Path | Url) -> bytes:
 
 def load(directory: Path | Url, manifest: Manifest, *, hint: str = COPY_AGAIN) -> dict[str, State]:
     """All states of a generation. A missing payload is a `FileNotFoundError`."""
+    encoded = [
+        File(payload, _checked(directory / payload.name, size=payload.bytes, sha256=payload.sha256, hint=hint))
+        for payload in manifest.payloads
+    ]
+    return decoded(encoded, directory, hint)
+
+
+def decoded(encoded: Iterable[File], directory: Path | Url, hint: str) -> dict[str, State]:
+    """The states in the files of all roles."""
     by_role: dict[str, list[File]] = {}
-    for payload in manifest.payloads:
-        data = _checked(directory / payload.name, size=payload.bytes, sha256=payload.sha256, hint=hint)
-        by_role.setdefault(payload.role, []).append(File(payload, data))
-    return decoded(by_role, directory, hint)
-
-
-def decoded(by_role: Mapping[str, list[File]], place: Path | Url, hint: str) -> dict[str, State]:
-    """The states in the files of each role."""
+    for file in encoded:
+        by_role.setdefault(file.payload.role, []).append(file)
     try:
-        return {role: codecs.decode(encoded) for role, encoded in by_role.items()}
+        return {role: codecs.decode(parts) for role, parts in by_role.items()}
     except ValueError as error:
-        raise ArtifactError(f"{place} is damaged: {error}", hint=hint) from None
+        raise ArtifactError(f"{directory} is damaged: {error}", hint=hint) from None
 
 
 def previous(directory: Path | Url, manifest: Manifest) -> Manifest | None:
@@ -82,14 +85,14 @@ def previous(directory: Path | Url, manifest: Manifest) -> Manifest | None:
 
 
 def needed(directory: Path | Url, manifest: Manifest) -> set[str | None]:
-    """The names of the two generations."""
+    """The names of the files of this generation and the previous one."""
     older = previous(directory, manifest)
     payloads = {payload.name for kept in (manifest, older) if kept for payload in kept.payloads}
     return {MANIFEST, manifest.previous, *payloads}
 
 
 def succeeding(manifest: Manifest, current: bytes | None, keep: Callable[[str, bytes], None]) -> Manifest:
-    """The manifest with the `current` one, which is kept under a name of its own, as the previous generation."""
+    """The manifest, with `current` as its previous generation; `keep` gets `current` under a name of its own."""
     if current is None:
         return replace(manifest, previous=None)
     name = old_manifest_name(hashlib.sha256(current).hexdigest())

@@ -1,7 +1,27 @@
 """The table of contents of an artifact: ``manifest.json``.
 
 The keys are part of the public contract. What other packages put in (parameters, binding, metrics, …) is JSON and only
-checked for its type; payloads, names and hashes are checked exactly.
+checked for its type; payloads, names and hashes are checked exactly. These are the rules of the format:
+
+**The number.** ``"schema": "calcli.artifact/N"`` in ``manifest.json`` covers the manifest and every payload. It becomes
+N+1 as soon as a reader of N could misunderstand what is written: a key changes its meaning or is removed, a payload
+changes its coding, a method changes what its state means. A new key that an old reader may ignore does not change it.
+
+**Old artifacts load forever.** A step from N to N+1 is added to `STEPS` in the same change that raises `CURRENT`. It
+takes the manifest of format N as plain JSON and gives that of N+1. A codec name means the same bytes for ever: a new
+coding of payloads gets a new name, and the decoder of the old one stays beside it. At least one artifact that a release
+of each format wrote is kept under ``tests/frozen/`` and is never written again.
+
+**Newer artifacts are refused by name.** A reader that does not know N says N, says what it knows, and says which
+calcli wrote the artifact. It never guesses.
+
+**An old reader is never laxer than a new one.** Whatever a check refuses in format N+1 (a name that leaves the
+directory, a wrong hash, an object array) is refused in all formats before it, because whoever tampers with an artifact
+chooses its number too.
+
+**What is not saved.** The rows that a calibrator was fitted on, unless ``contains_rows`` says so; the state of a
+random generator (the seed is enough); the environment (versions are recorded, not installed); paths of other files
+(what is needed later is kept by its content). There is no code in an artifact and no pickle.
 """
 
 from __future__ import annotations
@@ -12,11 +32,15 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 from calcli.artifacts import strictjson
-from calcli.artifacts.upgrade import SCHEMA, to_current
 from calcli.errors import ArtifactError
 from calcli.state import Json
+from calcli.version import DISTRIBUTION
 
 JsonObject = dict[str, Json]
+
+CURRENT = 1
+SCHEMA = f"calcli.artifact/{CURRENT}"
+"""The format that is written."""
 
 KINDS = ("calibrator", "ensemble", "policy")
 TASKS = ("binary", "multiclass", "regression")
@@ -57,7 +81,7 @@ class Manifest:
     """The description of an artifact: kind, origin, held-out metrics, payload files.
 
     `store.write` fills in `payloads`, `previous`, and the payload names in `sides`. The attributes are the keys of
-    ``manifest.json`` in its order; ``schema`` is always that of this format.
+    ``manifest.json`` in its order; ``schema`` is always the current one.
     """
 
     schema: ClassVar[str] = SCHEMA
@@ -104,7 +128,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: bytes, where: str = MANIFEST) -> Manifest:
-        """Read what `to_json` wrote, now or in an older format. `where` names the file in errors."""
+        """Read the bytes of `to_json`, also those of an older format. `where` names the file in errors."""
         try:
             document = to_current(strictjson.loads_object(data), where)
         except ValueError as error:
@@ -156,7 +180,7 @@ def refuse_unsafe(name: str) -> None:
 
 
 def _problem(document: Mapping[str, Json]) -> str | None:
-    """The first reason why a JSON object is not a manifest, with the key; None if it is one."""
+    """The first reason why a JSON object is no manifest, with the key; None if it is a manifest."""
     for key, (words, fits) in _KEYS.items():
         if key not in document:
             return f"it has no key {key!r}"
@@ -168,8 +192,8 @@ def _problem(document: Mapping[str, Json]) -> str | None:
 
 def _payload_problem(payloads: list[JsonObject]) -> str | None:
     names: set[str] = set()
-    for place, payload in enumerate(payloads):
-        where = f"payloads[{place}]"
+    for index, payload in enumerate(payloads):
+        where = f"payloads[{index}]"
         for key, (words, fits) in _PAYLOAD_KEYS.items():
             if key not in payload:
                 return f"its {where} has no key {key!r}"
@@ -186,25 +210,23 @@ def _payload_problem(payloads: list[JsonObject]) -> str | None:
 
 
 def _side_problem(sides: list[JsonObject], payloads: set[str]) -> str | None:
-    for place, side in enumerate(sides):
+    for index, side in enumerate(sides):
         role, payload = side.get("role"), side.get("payload")
         if not isinstance(role, str):
-            return f"its sides[{place}].role is {_shown(role)}, not a text"
+            return f"its sides[{index}].role is {_shown(role)}, not a text"
         if payload is not None and payload not in payloads:
-            return f"its sides[{place}].payload is {_shown(payload)}, which is not among its payloads"
+            return f"its sides[{index}].payload is {_shown(payload)}, which is not among its payloads"
     return None
 
 
 def _objects(value: Json) -> list[JsonObject]:
-    """A list that was checked to hold objects only, for the type checker."""
+    """The objects in a list: all of its entries, which the type checker cannot know."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _shown(value: Json) -> str:
-    return repr(value[:80]) if isinstance(value, str) else _type_name(value)
-
-
-def _type_name(value: Json) -> str:
+    if isinstance(value, str):
+        return repr(value[:80])
     if isinstance(value, bool):
         return "true" if value else "false"
     names = {type(None): "null", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
@@ -264,3 +286,46 @@ _PAYLOAD_KEYS: Mapping[str, _Shape] = {
     "bytes": ("a size", lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0),
     "codec": _one_of(CODECS),
 }
+
+STEPS: Mapping[int, Callable[[JsonObject], JsonObject]] = {}
+"""The step at N turns a manifest of format N into one of N+1, or raises a `ValueError` if it is not valid."""
+
+
+def to_current(manifest: JsonObject, where: str) -> JsonObject:
+    """Bring a manifest of any released format to the current one."""
+    number = _format_of(manifest, where)
+    if number > CURRENT:
+        raise ArtifactError(
+            f"{where} is of format {number}, and this calcli reads formats up to {CURRENT}",
+            hint=_which_calcli(manifest),
+        )
+    for step in range(number, CURRENT):
+        manifest = STEPS[step](manifest)
+    return manifest
+
+
+def claims_to_be_ours(manifest: bytes) -> bool:
+    """Whether a file is JSON that calls itself a calcli manifest, of whatever format."""
+    try:
+        return str(strictjson.loads_object(manifest).get("schema")).startswith("calcli.artifact/")
+    except ValueError:
+        return False
+
+
+def _format_of(manifest: Mapping[str, Json], where: str) -> int:
+    schema = manifest.get("schema")
+    number = re.fullmatch(r"calcli\.artifact/([1-9][0-9]{0,8})", schema) if isinstance(schema, str) else None
+    if not number:
+        shown = repr(schema[:60]) if isinstance(schema, str) else "missing" if schema is None else "not a text"
+        raise ArtifactError(
+            f"{where} is not a manifest of calcli: its key 'schema' is {shown}, and should be {SCHEMA!r}"
+        )
+    return int(number[1])
+
+
+def _which_calcli(manifest: Mapping[str, Json]) -> str:
+    version = manifest.get("calcli")
+    # The text ends up in a command that somebody pastes into a shell: show it only if it can be a version.
+    if isinstance(version, str) and re.fullmatch(r"[0-9][0-9A-Za-z.+]{0,30}", version):
+        return f"calcli {version} wrote it; try: pip install --upgrade '{DISTRIBUTION}>={version}'"
+    return f"a newer calcli wrote it; try: pip install --upgrade {DISTRIBUTION}"

@@ -1,4 +1,4 @@
-"""Artifacts: reading one, and writing the next generation of one, into a directory or an object store.
+"""Read an artifact, or write its next generation, in a directory or an object store.
 
 Readers take no lock: one that finds a payload missing reads the manifest again, because it was replaced meanwhile.
 """
@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from calcli.artifacts import codecs, directory_writer, generation
+from calcli.artifacts import codecs, generation, writers
 from calcli.artifacts.codecs import File
-from calcli.artifacts.directory_writer import DirectoryWriter
 from calcli.artifacts.manifest import COPY_AGAIN, MANIFEST, JsonObject, Manifest, Payload
-from calcli.artifacts.object_writer import ObjectWriter
+from calcli.artifacts.writers import DirectoryWriter, ObjectWriter
 from calcli.errors import ArtifactError
 from calcli.extras import EXTRAS
 from calcli.learners import cbm
@@ -139,13 +138,13 @@ def pack(draft: Manifest, states: Mapping[str, State]) -> tuple[Manifest, list[F
 def unpack(manifest: bytes, payloads: Mapping[str, bytes]) -> Artifact:
     """The artifact that `pack` made, from its JSON and the content of its payloads by name; hashes are checked."""
     described = Manifest.from_json(manifest)
-    by_role: dict[str, list[File]] = {}
+    encoded = []
     for payload in described.payloads:
         data = payloads.get(payload.name, b"")
         if hashlib.sha256(data).hexdigest() != payload.sha256:
             raise ArtifactError(f"{IN_MEMORY} is damaged: {payload.name} is not what was kept", hint=COPY_AGAIN)
-        by_role.setdefault(payload.role, []).append(File(payload, data))
-    states = generation.decoded(by_role, IN_MEMORY, COPY_AGAIN)
+        encoded.append(File(payload, data))
+    states = generation.decoded(encoded, IN_MEMORY, COPY_AGAIN)
     return Artifact(IN_MEMORY, described, states, hashlib.sha256(manifest).hexdigest())
 
 
@@ -170,16 +169,16 @@ def _older(directory: Path | Url) -> Manifest:
 
 
 def check_target(directory: Given) -> None:
-    """Raise now what `write` would raise after the fit: something is in the way, or the directory is read-only."""
+    """Raise now the errors of `write` after the fit: something is in the way, or the directory is read-only."""
     path = folder(directory)
     if isinstance(path, Url):
         ObjectWriter.at(path)
     else:
-        directory_writer.check(path)
+        writers.check_directory(path)
 
 
-def _writing(place: Path | Url, timeout: float) -> AbstractContextManager[DirectoryWriter | ObjectWriter]:
-    return nullcontext(ObjectWriter.at(place)) if isinstance(place, Url) else directory_writer.writing(place, timeout)
+def _writing(path: Path | Url, timeout: float) -> AbstractContextManager[DirectoryWriter | ObjectWriter]:
+    return nullcontext(ObjectWriter.at(path)) if isinstance(path, Url) else writers.locked_directory(path, timeout)
 
 
 def _payload_of(side: JsonObject, payloads: tuple[Payload, ...]) -> str | None:
@@ -190,7 +189,7 @@ def _payload_of(side: JsonObject, payloads: tuple[Payload, ...]) -> str | None:
 
 
 def _requires(states: Mapping[str, State]) -> tuple[str, ...]:
-    """The extra that brings CatBoost, where there is a model of it to be applied."""
+    """The extra that brings CatBoost, if one of its models will be applied."""
     models = (blob for state in states.values() for blob in state.blobs.values() if blob.startswith(cbm.START))
     return () if next(models, None) is None else (EXTRAS["catboost"],)
 

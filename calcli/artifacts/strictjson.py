@@ -43,7 +43,7 @@ def dumps(value: object, name: str = "value") -> str:
 
 
 def loads(data: bytes) -> Json:
-    """The value of a text in UTF-8, or a `ValueError` with the reason."""
+    """The value of a text in UTF-8; a `ValueError` says what is wrong with the text."""
     try:
         value: Json = json.loads(
             data.decode("utf-8"),
@@ -69,7 +69,7 @@ def loads_object(data: bytes) -> dict[str, Json]:
 
 
 def _fault(value: object, depth: int = 0) -> str:
-    """Where `value` is not JSON, and why; empty if all of it is."""
+    """The part of `value` that is not JSON, and the reason; empty if all of it is JSON."""
     if depth > _DEEPEST:
         return f" is nested deeper than {_DEEPEST}"
     if isinstance(value, dict):
@@ -80,8 +80,8 @@ def _fault(value: object, depth: int = 0) -> str:
                 return f"[{key[:60]!r}]{fault}"
         return ""
     if isinstance(value, list):
-        faults = ((place, _fault(part, depth + 1)) for place, part in enumerate(value))
-        return next((f"[{place}]{fault}" for place, fault in faults if fault), "")
+        faults = ((index, _fault(part, depth + 1)) for index, part in enumerate(value))
+        return next((f"[{index}]{fault}" for index, fault in faults if fault), "")
     return _fault_of_scalar(value)
 
 

@@ -14,11 +14,11 @@ from calcli.fitting.side_inputs import kept_sides
 from calcli.models.base import ColumnOptions, Contents, Model
 from calcli.numeric.probing import BROKEN, PROBED, any_column, damage
 from calcli.state import State, nest, unnest
+from calcli.tables.binding import bind_unscored
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.labels import class_text
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
-from calcli.tables.training_binding import bind_unscored
 from calcli.uncertainty.decomposition import Decomposed, decompose
 from calcli.uncertainty.ensemble import Ensemble
 from calcli.uncertainty.ood import SeenFeatures

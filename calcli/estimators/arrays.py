@@ -11,17 +11,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError
 from calcli.tables.arrays import index_order
 from calcli.tables.binding_types import Binding, Flags, Label, ScoreKind
 from calcli.tables.labels import class_text
-from calcli.tables.scale import SLACK, SUM_SLACK
+from calcli.tables.scores import check_probabilities
 from calcli.tables.source import open_source
 
 Input: TypeAlias = Literal["auto", "logit", "prob"]
-
-SOME = 0.1
-"""Up to this share of probabilities outside [0, 1] may be mistakes; beyond it they are no probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,63 +99,6 @@ def scores_of(scores: object) -> FloatArray:
         row = int(np.argmin(finite.reshape(len(values), -1).all(axis=1)))
         raise DataError(f"the scores contain {'NaN' if np.isnan(bad) else 'infinity'}, first in row {row}")
     return values
-
-
-def kind_of(scores: FloatArray, given: str) -> ScoreKind:
-    """Whether scores are probabilities or logits, told by their values unless it is given; doubt is refused."""
-    if given == "prob":
-        check_probabilities(scores)
-    if given in ("logit", "prob"):
-        return cast("ScoreKind", given)
-    if given != "auto":
-        raise UsageError(f"input={given!r} is none of 'auto', 'logit', 'prob'")
-    rows = scores.reshape(len(scores), -1)
-    outside = _outside(rows)
-    if not outside.any():
-        if scores.ndim == 2 and _apart(rows).any():
-            raise DataError(
-                "the scores lie in [0, 1], but not all rows sum to 1",
-                hint="say input='logit' if they are logits, or divide each row by its sum",
-            )
-        return "prob"
-    if outside.mean() <= SOME:
-        raise DataError(
-            f"{int(outside.sum()):,} of {len(rows):,} scores lie outside [0, 1]: they may be logits, or mistaken",
-            hint="say input='logit', or correct them",
-        )
-    if rows.min() >= 0.0 and rows.max() <= 100.0:
-        raise DataError(
-            "the scores lie between 0 and 100: percentages, or logits", hint="divide by 100, or say input='logit'"
-        )
-    return "logit"
-
-
-def check_probabilities(scores: FloatArray) -> None:
-    """Refuse what lies outside [0, 1], and rows that do not sum to 1."""
-    rows = scores.reshape(len(scores), -1)
-    outside = _outside(rows)
-    if outside.any():
-        raise DataError(
-            f"{int(outside.sum()):,} of {len(rows):,} probabilities lie outside [0, 1], first in row {outside.argmax()}"
-        )
-    if scores.ndim == 2:
-        apart = _apart(rows)
-        if apart.any():
-            raise DataError(
-                f"in {int(apart.sum()):,} rows the probabilities do not sum to 1, first in {apart.argmax()}"
-            )
-
-
-def _outside(rows: FloatArray) -> NDArray[np.bool_]:
-    """The rows with a number that is no probability."""
-    outside: NDArray[np.bool_] = np.logical_or.reduce((rows < -SLACK) | (rows > 1.0 + SLACK), axis=1)
-    return outside
-
-
-def _apart(rows: FloatArray) -> NDArray[np.bool_]:
-    """The rows that do not sum to 1."""
-    apart: NDArray[np.bool_] = np.abs(rows.sum(axis=1) - 1.0) > SUM_SLACK
-    return apart
 
 
 def plain_class(value: object) -> Label:

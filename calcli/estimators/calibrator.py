@@ -138,7 +138,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         """
         labels, classes = labels_and_classes(y)
         with as_value_errors():
-            from calcli.estimators.arrays import Rows, kind_of, scores_of
+            from calcli.estimators.arrays import Rows, scores_of
+            from calcli.tables.scores import kind_of
 
             values = scores_of(scores)
             rows = Rows(values, kind_of(values, self.input), labels, classes, X, sample_weight, groups)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calcli.batch import Batch
 from calcli.errors import DataError, as_value_errors
-from calcli.estimators.arrays import Rows, check_probabilities, scores_of
+from calcli.estimators.arrays import Rows, scores_of
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.catalog import MetricSpec
@@ -25,6 +25,7 @@ from calcli.reports.measuring import Resampling, class_names, measure_all, raw_c
 from calcli.reports.schema import MetricValue
 from calcli.tables.binding import bind
 from calcli.tables.load import load
+from calcli.tables.scores import check_probabilities
 from calcli.tables.source import open_source
 
 _WHEREVER = {

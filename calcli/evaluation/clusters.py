@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calcli.batch import Batch, IntArray
-from calcli.errors import DataError, unknown_name
+from calcli.errors import DataError
 from calcli.evaluation.compared_scores import ComparedScore
 from calcli.learners.clustering import centroids
 from calcli.learners.encoding import Encoding
@@ -17,9 +17,9 @@ from calcli.learners.points import nearest, on_grid, step_of
 from calcli.metrics.base import Clusters
 from calcli.models.calibrator import CalibratorModel
 from calcli.reports.groups import MOST_GROUPS, distinct_texts
-from calcli.tables.auxiliary import sample_features
 from calcli.tables.binding_types import Binding, Feature, Flags
 from calcli.tables.features import find_features
+from calcli.tables.side_tables import sample_features
 from calcli.tables.source import Source
 
 CLUSTER = "cluster"
@@ -92,10 +92,7 @@ def by_column(
     source: Source, binding: Binding, column: str, flag: str, most: int = MOST_GROUPS
 ) -> tuple[tuple[str, ...], Clustering]:
     """The values of a column as text, and its rows by value; those without one come last."""
-    source.find(column)
-    if column not in source.columns:
-        raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
-    names = distinct_texts(source, column)
+    names = distinct_texts(source, source.named(column, flag))
     if len(names) > most:
         raise DataError(
             f"{flag}: the column {column!r} has more than {most:,} different values", hint="group its values, before"

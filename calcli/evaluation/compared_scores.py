@@ -17,8 +17,7 @@ from calcli.reports.measuring import raw_odds, raw_probabilities
 from calcli.reports.schema import RAW, ReportWarning, ScoreSource
 from calcli.tables.binding import bind, bind_score
 from calcli.tables.binding_types import Binding, Feature, Flags
-from calcli.tables.scale import Scale
-from calcli.tables.scores import NoScoreError
+from calcli.tables.scores import NoScoreError, Scale
 from calcli.tables.source import Source
 
 

@@ -29,9 +29,9 @@ from calcli.reports.groups import TableRows, in_units
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import Report
 from calcli.state import Json
+from calcli.tables.binding import bind_unscored
 from calcli.tables.load import load
 from calcli.tables.source import open_source
-from calcli.tables.training_binding import bind_unscored
 
 REPLICATES = 1000
 """Of the interval of a cost, where nothing else is asked for."""

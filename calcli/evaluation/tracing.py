@@ -12,7 +12,7 @@ from calcli.metrics.base import Scored
 from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import class_weights
 from calcli.tables.binding_types import Binding
-from calcli.tables.scale import Scale
+from calcli.tables.scores import Scale
 
 
 @dataclass(slots=True)

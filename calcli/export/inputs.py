@@ -10,7 +10,7 @@ from calcli.expressions import Condition, Every, Input, Inputs, Terms
 from calcli.numeric import link_terms
 from calcli.tables.arrays import index_order
 from calcli.tables.binding_types import Binding
-from calcli.tables.scale import SLACK, SUM_SLACK
+from calcli.tables.scores import SLACK, SUM_SLACK
 
 _MOST = sys.float_info.max
 

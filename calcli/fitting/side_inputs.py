@@ -21,9 +21,8 @@ from calcli.methods import catalog
 from calcli.methods.spec import MethodSpec, Side
 from calcli.places import Url, folder, stores
 from calcli.state import State, pack_texts, unpack_texts
-from calcli.tables.auxiliary import load_auxiliary
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.edges import load_edges
+from calcli.tables.side_tables import load_auxiliary, load_edges
 from calcli.tables.source import Data, Source, open_source
 
 

@@ -27,10 +27,10 @@ from calcli.numeric.links import logits
 from calcli.tables import arrays
 from calcli.tables.arrays import Levels, index_order
 from calcli.tables.checks import bound_columns, encode
-from calcli.tables.edges import load_nodes
 from calcli.tables.labels import class_text
 from calcli.tables.load import doubt_of_scale
 from calcli.tables.load import load as load_rows
+from calcli.tables.side_tables import load_nodes
 from calcli.tables.source import Source
 
 

@@ -26,11 +26,11 @@ from calcli.reports.groups import groups, values_of
 from calcli.reports.schema import DataFacts
 from calcli.state import State
 from calcli.tables.arrays import Levels
+from calcli.tables.binding import bind_unscored
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.checks import bound_columns, encode
 from calcli.tables.load import Loaded
 from calcli.tables.source import Source
-from calcli.tables.training_binding import bind_unscored
 
 _WHAT = "a policy of intervals"
 

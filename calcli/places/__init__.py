@@ -1,7 +1,7 @@
 """Where tables, artifacts and reports are: a path on this machine, the URL of an object, a table of a database.
 
-What a user gives is text or a path; `place` makes it one of the three, once, and nothing above looks at URLs again.
-The name of a place in messages, reports and manifests is its text (``str``), which holds no password and no token.
+A user gives text or a path; `place` makes it one of the three, once, and no room above parses a URL. Messages, reports
+and manifests name a place by its text (``str``), which holds no password and no token.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from calcli.errors import UsageError
 
 OBJECTS = ("s3", "gs", "az", "abfss", "https", "http")
-"""The schemes of object stores and web servers; the latter are only read."""
+"""The schemes of object stores and of web servers, which are only read."""
 
 DATABASES = ("postgresql", "postgres", "sqlite", "duckdb")
 
@@ -30,7 +30,7 @@ class Url:
     Attributes
     ----------
     text
-        As it was given, with what is secret in it.
+        The URL as it was given, with its secrets.
     """
 
     text: str = field(repr=False)
@@ -41,12 +41,12 @@ class Url:
 
     @property
     def web(self) -> bool:
-        """Whether a web server has it: one that lists nothing and takes nothing."""
+        """Whether it is on a web server, which cannot list or store objects."""
         return self.scheme in ("https", "http")
 
     @property
     def root(self) -> str:
-        """The URL of the store: of a web server, of the object itself."""
+        """The URL of the store; on a web server, the URL of the object itself."""
         return self.text if self.web else "/".join(self.text.split("/", 3)[:3])
 
     @property
@@ -87,7 +87,7 @@ class Database:
     url
         ``postgresql://…``, ``sqlite:///FILE`` or ``duckdb:///FILE``; ``#TABLE`` at its end names a table.
     query, table
-        What is read; only a table is written.
+        The rows to read; only a table is written.
     replace
         Whether rows that are written take the place of the table; by default they are added to it.
     """
@@ -115,12 +115,12 @@ class Database:
 
     @property
     def file(self) -> Path | None:
-        """The file of a database that is one."""
+        """The file of a database that is a file."""
         return None if self.scheme == "postgresql" else Path(unquote(self.url.partition(":///")[2]))
 
     @property
     def secrets(self) -> set[str]:
-        """The parts of the URL that no message may hold, and their parts, where a driver takes it apart elsewhere."""
+        """The parts of the URL that no message may hold, and pieces of them, as drivers may split URLs elsewhere."""
         start, _, rest = self.url.partition("://")[2].rpartition("@")
         hidden = [start.partition(":")[2], *(pair.partition("=")[2] for pair in rest.partition("?")[2].split("&"))]
         whole = {text for secret in hidden for text in (secret, unquote(secret))}
@@ -174,7 +174,7 @@ Place: TypeAlias = Path | Url | Database | Lake
 
 
 def place(given: str | os.PathLike[str]) -> Path | Url | Database:
-    """What a user calls a place; an error where it is a URL of an unknown kind."""
+    """The path, URL or database that a user names; an error for a URL of an unknown scheme."""
     if isinstance(given, Url | Database):
         return given
     text = os.fspath(given)
@@ -193,7 +193,7 @@ def place(given: str | os.PathLike[str]) -> Path | Url | Database:
 
 
 def folder(given: str | os.PathLike[str]) -> Path | Url:
-    """The place of an artifact or a file, which is in no database."""
+    """The place of an artifact or a file: `place` without databases."""
     found = place(given)
     if isinstance(found, Database):
         raise UsageError(f"{found} is a database, which holds tables only", hint="name a file, or an object of a store")
@@ -201,7 +201,7 @@ def folder(given: str | os.PathLike[str]) -> Path | Url:
 
 
 def with_table(given: Any, query: str | None, table: str | None, *, instead: bool = False) -> Database:
-    """The database that a single URL names, with what to read of it or where to write."""
+    """The database that a single URL names, with the query to read, or the table to read or write."""
     items = [given] if isinstance(given, str | os.PathLike) else given
     found = [place(item) for item in items] if isinstance(items, list | tuple) else []
     if len(found) == 1 and isinstance(found[0], Database):

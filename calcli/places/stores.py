@@ -1,7 +1,7 @@
 """Objects of stores (S3, Google Cloud Storage, Azure) and of web servers, by obstore.
 
-Credentials come from where the tools of each store look for them: the environment, files and the machine itself. What a
-store refuses is one line of our own: its answers, and the URLs in them, can hold keys, tokens and signatures.
+Credentials come from where the tools of each store look for them: the environment, files and the machine itself. An
+error of a store becomes one line of our own, because its answers can hold keys, tokens and signatures.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from calcli.extras import require
 from calcli.places import Url
 
 Version: TypeAlias = Mapping[str, str]
-"""What tells one content of an object from the next: its ETag, and its generation where the store counts them."""
+"""The ETag of an object, and its generation where the store counts them: another content has another version."""
 
 CHUNK = 1 << 23
 
@@ -41,7 +41,7 @@ _RETRIES: Any = {
 
 
 class Stored(NamedTuple):
-    """The content of an object, and which version of it this is."""
+    """The content of an object, and its version."""
 
     data: bytes
     version: Version
@@ -55,12 +55,12 @@ class Entry(NamedTuple):
 
 
 class ChangedError(Exception):
-    """Another writer has replaced, made or removed the object meanwhile."""
+    """Another writer has meanwhile replaced, made or removed the object."""
 
 
 @contextmanager
 def storage_options(options: Mapping[str, str]) -> Iterator[None]:
-    """What the stores that are opened within are told, beside the environment: ``{"region": "eu-central-1"}``.
+    """Options for the stores that are opened within, beside the environment: ``{"region": "eu-central-1"}``.
 
     The keys are those of polars and delta-rs: ``region``, ``endpoint``, ``skip_signature``, ``allow_http``, ...
     """
@@ -72,18 +72,18 @@ def storage_options(options: Mapping[str, str]) -> Iterator[None]:
 
 
 def settings(url: Url) -> dict[str, str]:
-    """What the libraries of lakes are told of a store, with the prefix ``aws_`` where it is Amazon's."""
-    told = _told(url.root, _options.get().items())
-    if _unencrypted(told):
-        told.setdefault("allow_http", "true")
+    """The options of a store for the libraries of lakes, with the prefix ``aws_`` if it is Amazon's."""
+    options = _with_connection_string(url.root, _options.get().items())
+    if _unencrypted(options):
+        options.setdefault("allow_http", "true")
     if url.scheme != "s3":
-        return told
+        return options
     found = {
         "region": os.environ.get("AWS_REGION"),
         "endpoint": os.environ.get("AWS_ENDPOINT_URL"),
-        **{name.removeprefix("aws_"): value for name, value in told.items()},
+        **{name.removeprefix("aws_"): value for name, value in options.items()},
     }
-    if (provider := _of_amazon(told)) is not None:
+    if (provider := _amazon_credentials(options)) is not None:
         credential = provider()
         found |= {name: credential[name] for name in ("access_key_id", "secret_access_key")}
         found["session_token"] = credential["token"]
@@ -91,7 +91,7 @@ def settings(url: Url) -> dict[str, str]:
 
 
 def read(url: Url) -> Stored:
-    """A whole object; a `FileNotFoundError` where there is none."""
+    """A whole object; a `FileNotFoundError` if there is none."""
     obstore = _obstore(url)
     with _refusals("read", url):
         answer = obstore.get(_store(url), url.key)
@@ -109,9 +109,9 @@ def download(url: Url, target: IO[bytes]) -> None:
 
 
 def put(url: Url, data: bytes | IO[bytes], *, instead_of: Version | str | None = "anything") -> None:
-    """Make the object have this content, at once or not at all.
+    """Give the object this content, whole or not at all.
 
-    With `instead_of` only in place of that version, or where there is no such object (None); else a `ChangedError`.
+    With `instead_of`, only in place of that version, or if there is no such object yet (None); else a `ChangedError`.
     """
     obstore = _obstore(url)
     from obstore.exceptions import AlreadyExistsError, PreconditionError
@@ -153,7 +153,7 @@ def version(url: Url) -> Version | None:
 
 
 def remove(url: Url) -> None:
-    """Remove an object; where there is none, nothing happens."""
+    """Remove an object, if there is one."""
     obstore = _obstore(url)
     with _refusals("remove", url):
         obstore.delete(_store(url), url.key)
@@ -179,18 +179,18 @@ def _store(url: Url) -> Any:
 def _opened(root: str, given: tuple[tuple[str, str], ...], _surroundings: tuple[tuple[str, str], ...]) -> Any:
     from obstore.store import HTTPStore, from_url
 
-    settings = _told(root, given)
+    settings = _with_connection_string(root, given)
     client: Any = {**_CLIENT, **{name: settings.pop(name) for name in _OF_CLIENT if name in settings}}
     client.setdefault("allow_http", str(root.startswith("http://") or _unencrypted(settings)).lower())
     if root.startswith("http"):
         return HTTPStore.from_url(root, client_options=client, retry_config=_RETRIES)
-    provider = _of_amazon(settings) if root.startswith("s3") else None
+    provider = _amazon_credentials(settings) if root.startswith("s3") else None
     config: Any = settings or None
     return from_url(root, config=config, client_options=client, retry_config=_RETRIES, credential_provider=provider)
 
 
-def _told(root: str, options: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The options that were given, and those of Azure's connection string, which obstore does not read."""
+def _with_connection_string(root: str, options: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The options, and those of Azure's connection string, which obstore does not read."""
     words = {
         "AccountName": "account_name",
         "AccountKey": "account_key",
@@ -204,13 +204,13 @@ def _told(root: str, options: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _unencrypted(settings: Mapping[str, str]) -> bool:
-    """Whether a server is named that does not encrypt."""
+    """Whether an address begins with ``http://``."""
     addresses = [*settings.values(), *(os.environ.get(name, "") for name in _ADDRESSES)]
     return any(address.startswith("http://") for address in addresses)
 
 
-def _of_amazon(settings: Mapping[str, str]) -> Any:
-    """Credentials as Amazon's own tools find them: variables, profiles in files, single sign-on, roles of machines."""
+def _amazon_credentials(settings: Mapping[str, str]) -> Any:
+    """Credentials, found as Amazon's own tools do: variables, profiles in files, single sign-on, roles of machines."""
     if any(part in name for name in settings for part in _OF_CREDENTIALS):
         return None
     require("boto3", "s3://")
@@ -224,7 +224,7 @@ def _of_amazon(settings: Mapping[str, str]) -> Any:
 
 @contextmanager
 def _refusals(action: str, url: Url) -> Iterator[None]:
-    """What goes wrong within, as a line of ours; a missing object is a `FileNotFoundError`."""
+    """Turn errors of obstore into a line of our own; a missing object is a `FileNotFoundError`."""
     from obstore.exceptions import (
         BaseError,
         PermissionDeniedError,
@@ -254,7 +254,7 @@ def _refusals(action: str, url: Url) -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """Why, without what may be secret: the answer's code, or the last words of the first line."""
+    """The reason without secrets: the code of the answer, or the last words of its first line."""
     text = str(error)
     if status := re.search(r"status code: (\d{3}[A-Za-z ]*)", text):
         code = re.search(r"<Code>(\w+)</Code>", text)
@@ -264,5 +264,5 @@ def reason(error: BaseException) -> str:
 
 
 def content(where: Path | Url) -> bytes:
-    """The bytes of a file or an object; a `FileNotFoundError` where there is none."""
+    """The bytes of a file or an object; a `FileNotFoundError` if there is none."""
     return where.read_bytes() if isinstance(where, Path) else read(where).data

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import Edges, FloatArray, IntArray, Units
-from calcli.errors import DataError, UsageError, unknown_name
+from calcli.errors import DataError, UsageError
 from calcli.tables.arrays import check_comparable, check_years
-from calcli.tables.edges import load_nodes
 from calcli.tables.io_errors import reading
 from calcli.tables.load import Loaded
+from calcli.tables.side_tables import load_nodes
 from calcli.tables.source import Source
 
 MOST_GROUPS = 1000
@@ -128,9 +128,6 @@ def linked_rows(rows: TableRows, node_id: str | None, edges: Edges) -> IntArray:
 def values_of(rows: TableRows, column: str, flag: str) -> pl.Series:
     """The column, for these rows."""
     source, row_numbers = rows.source, rows.row_numbers
-    source.find(column)
-    if column not in source.columns:
-        raise DataError(f"{flag}: {unknown_name('column', column, source.columns)}")
-    check_comparable(column, source.raw.collect_schema()[column], flag)
+    check_comparable(source.named(column, flag), source.raw.collect_schema()[column], flag)
     values = source.typed([column]).collect(engine="streaming").to_series()
     return values if row_numbers is None else values.gather(row_numbers)

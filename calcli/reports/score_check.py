@@ -11,7 +11,7 @@ from calcli.reports.label_check import LabelCheck
 from calcli.reports.schema import ReportWarning
 from calcli.tables.binding_types import Binding
 from calcli.tables.labels import class_text
-from calcli.tables.scale import ENOUGH
+from calcli.tables.scores import ENOUGH
 
 
 def score_warnings(ranking: LabelCheck | None, prob: FloatArray, binding: Binding) -> Iterator[ReportWarning]:

@@ -13,8 +13,8 @@ from calcli.numeric.sums import totals
 from calcli.reports.groups import codes
 from calcli.reports.schema import ReportWarning
 from calcli.tables.features import named_like_units
-from calcli.tables.infer import TEXT_TYPES
 from calcli.tables.load import Loaded
+from calcli.tables.text import TEXT_TYPES
 
 LEVEL = 0.01
 

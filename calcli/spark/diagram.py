@@ -20,7 +20,7 @@ from calcli.spark.totals import total_of
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import columns_of, encode_chunk
 from calcli.tables.row_counts import Count
-from calcli.tables.scale import Scale
+from calcli.tables.scores import Scale
 from calcli.tables.source import Source
 
 

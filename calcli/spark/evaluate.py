@@ -38,7 +38,7 @@ from calcli.tables.binding_types import Binding
 from calcli.tables.load import columns_of, encode_chunk
 from calcli.tables.request import paths_of
 from calcli.tables.row_counts import Count, Tally
-from calcli.tables.scale import Scale
+from calcli.tables.scores import Scale
 from calcli.tables.source import Source
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class ScoredRows:
                 Scored(label, score.predict(batch), weight, clusters, odds=score.odds(batch))
                 for score, batch in zip(self.scores, batches, strict=False)
             ]
-            yield scored, frame if chunk.places is None else frame[chunk.places]
+            yield scored, frame if chunk.row_numbers is None else frame[chunk.row_numbers]
 
 
 @dataclass(frozen=True)

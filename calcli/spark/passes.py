@@ -44,7 +44,7 @@ from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns
 from calcli.tables.load import encode_chunk
 from calcli.tables.row_counts import Count
-from calcli.tables.scale import Scale
+from calcli.tables.scores import Scale
 
 MOST_SCORES = 1 << 18
 """Of so many distinct scores a fold's sums are kept apart; of more, near scores are made one."""

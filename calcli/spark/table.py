@@ -22,7 +22,7 @@ from calcli.tables.binding import label_column, with_scale
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.labels import MOST
 from calcli.tables.row_counts import Count
-from calcli.tables.scale import Scale
+from calcli.tables.scores import Scale
 from calcli.tables.source import Source
 from calcli.tables.weights import WeightSums
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from calcli.batch import Column, FloatArray, IntArray
 from calcli.errors import DataError
 from calcli.tables.binding_types import Binding, Feature, Label
-from calcli.tables.infer import is_present
 from calcli.tables.labels import as_class
+from calcli.tables.text import is_present
 
 TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
@@ -29,7 +29,7 @@ MOST_KEPT = 1 << 16
 
 
 def numbers(values: pl.Series) -> FloatArray:
-    """As float64, with NaN where there is no number."""
+    """A column as float64, with NaN for all that is no number."""
     cast = values.cast(pl.Float64, strict=False)
     array: FloatArray = (cast.fill_null(float("nan")) if cast.has_nulls() else cast).to_numpy()
     return array
@@ -76,7 +76,7 @@ def index_order(binding: Binding) -> tuple[Label, ...]:
 
 
 def _indices_already(values: pl.Series, binding: Binding) -> IntArray | None:
-    """The labels themselves, if they are the integers 0 .. K-1."""
+    """The labels themselves if they are the integers 0 .. K-1, else None."""
     if not values.dtype.is_integer() or index_order(binding) != tuple(range(len(binding.classes))):
         return None
     if values.has_nulls() or not len(values) or binding.label_type not in ("int", "float"):
@@ -99,7 +99,7 @@ def feature_column(values: pl.Series, feature: Feature, offset: int, levels: Lev
 
 
 def _truth(values: pl.Series, feature: Feature, offset: int) -> pl.Series:
-    """Booleans from text, or from 0 and 1."""
+    """Text, or 0 and 1, as booleans."""
     text = values.cast(pl.String).str.to_lowercase()
     known = text.replace_strict(TRUTH, default=None, return_dtype=pl.Float64)
     present = is_present(values) if values.dtype == pl.String else values.is_not_null()
@@ -183,7 +183,7 @@ class _Known:
         return cls(distinct, tuple(text.gather(order).to_list()), table)
 
     def codes(self, numbered: NDArray[Any]) -> NDArray[np.int32] | None:
-        """The index of each row's level; None if a category is not known."""
+        """The index of each row's level; None if a category is new."""
         if numbered.max(initial=0) >= len(self.table):
             return None
         codes = np.take(self.table, numbered)
@@ -211,7 +211,7 @@ def check_years(values: pl.Series) -> None:
 
 
 def node_ids(values: pl.Series) -> Column:
-    """The ids of nodes as text: 7 is the same node in any type, and 007 is another."""
+    """The ids of nodes as text: 7 is one node in all types, and 007 another."""
     check_comparable(values.name, values.dtype, "ids of nodes")
     check_years(values)
     if values.dtype.is_float():

@@ -55,7 +55,7 @@ def refuse_unknown_types(arrow: pa.Schema, name: str, reader: Reader) -> None:
 
 
 def readable(arrow: pa.Schema) -> pa.Schema:
-    """The schema to which a table in memory is cast before polars reads it: decimals of the one width that it knows."""
+    """The schema to which a table in memory is cast before polars reads it, with decimals of widths polars has."""
     return pa.schema([column.with_type(_readable(column.type)) for column in arrow])
 
 
@@ -90,7 +90,7 @@ def _is_text(dtype: pa.DataType) -> bool:
 
 
 def _without_widths(dtype: pa.DataType) -> pa.DataType:
-    """A type without the differences that the module calls equivalent."""
+    """The type without the differences that the head of this module calls equivalent."""
     if isinstance(dtype, pa.BaseExtensionType):
         return pa.struct({dtype.extension_name: _without_widths(dtype.storage_type)})
     if is_type.is_dictionary(dtype):
@@ -104,10 +104,12 @@ def _without_widths(dtype: pa.DataType) -> pa.DataType:
     return pa.large_binary() if binary else dtype
 
 
+def _parts(dtype: pa.DataType) -> list[pa.Field]:
+    return [dtype.field(index) for index in range(dtype.num_fields)]
+
+
 def _nested_without_widths(dtype: pa.DataType) -> pa.DataType:
-    parts = [
-        pa.field(dtype.field(place).name, _without_widths(dtype.field(place).type)) for place in range(dtype.num_fields)
-    ]
+    parts = [pa.field(part.name, _without_widths(part.type)) for part in _parts(dtype)]
     if is_type.is_struct(dtype):
         return pa.struct(parts)
     if is_type.is_map(dtype):
@@ -118,7 +120,7 @@ def _nested_without_widths(dtype: pa.DataType) -> pa.DataType:
 
 @cache
 def _is_zone(name: str) -> bool:
-    """Whether polars knows a time zone; of fixed offsets it knows whole hours."""
+    """Whether polars knows a time zone; it knows fixed offsets of whole hours only."""
     try:
         pl.Series([], dtype=pl.Int64).cast(pl.Datetime("us", name))
     except pl.exceptions.PolarsError:
@@ -131,7 +133,7 @@ def _unknown(dtype: pa.DataType, reader: Reader) -> bool:
         return _unknown(dtype.storage_type, reader)
     if is_type.is_dictionary(dtype):
         return _unknown(dtype.value_type, reader)
-    parts = [dtype.field(place) for place in range(dtype.num_fields)]
+    parts = _parts(dtype)
     return (
         is_type.is_interval(dtype)
         or is_type.is_union(dtype)

@@ -1,31 +1,45 @@
-"""Finding the role of each column: flags decide first, then the artifact; names only where there is none."""
+"""Find the role of each column: flags decide first, then the artifact; without an artifact, usual names count."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal, TypeAlias
 
 import numpy as np
+import polars as pl
 
 from calcli.errors import DataError, UsageError, available, nearest, unknown_name
 from calcli.numeric.links import probabilities
 from calcli.tables.arrays import numbers
-from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags, Score
+from calcli.tables.binding_types import NO_FLAGS, NO_SCORE, Binding, Dropped, Feature, Flags, Label, Score
 from calcli.tables.checks import encode
 from calcli.tables.features import UNIT, find_features, known_features
 from calcli.tables.io_errors import reading
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class
-from calcli.tables.nested import hint_inside
-from calcli.tables.scores import DOUBTFUL, Candidate, OtherTableError, Wanted, find_scores, fitted_score, named_score
-from calcli.tables.source import Source
-from calcli.tables.weights import WeightKind, WeightSums
+from calcli.tables.scores import (
+    DOUBTFUL,
+    Candidate,
+    ClassSpec,
+    OtherTableError,
+    find_scores,
+    fitted_score,
+    named_score,
+)
+from calcli.tables.source import Source, hint_inside
+from calcli.tables.weights import WeightSums
 
 LABEL_NAMES = ("label", "y", "target", "class", "y_true", "actual", "labels")
 AGREEMENT = 1e-6
 
 LOOKED_AT = 10_000
-"""So many rows tell whether a column holds predicted classes."""
+"""The number of rows that tell whether a column holds predicted classes."""
+
+MOST_CLASSES = 50
+"""Whole numbers with more distinct values than this are amounts, unless flags say otherwise."""
+
+Task: TypeAlias = Literal["class", "regression"]
 
 
 def bind(
@@ -34,8 +48,10 @@ def bind(
     *,
     known: Binding | None = None,
     need_label: bool = True,
+    need_score: bool = True,
     features: bool = True,
     held_out_by: str | None = None,
+    task: Task | None = None,
 ) -> Binding:
     """Find the label, score, weight, node id and features of a table.
 
@@ -46,84 +62,226 @@ def bind(
     flags
         They take precedence.
     known
-        The binding of an artifact: its classes are fixed. Where a flag names no other, its label and its score are
-        the only ones that are taken; its features always are.
+        The binding of an artifact: its classes are fixed. Unless a flag names another column, its label and its score
+        are the only ones that are taken; its features always are.
     need_label
         Whether a table without labels is refused. If not, the labels are not read when `known` is given.
+    need_score
+        Whether there is a score. If not, these are rows on which a model is trained or to which one is applied: they
+        need features, and the label may be an amount.
     features
         Whether features are wanted. If not, passes over the rows are saved: the ones that tell ids from features, and
         for text files the one that infers the types. An artifact's features are looked up by name.
     held_out_by
         A column of groups or times: it is no feature unless ``--features`` names it.
+    task
+        Without a score, whether the label is a class or an amount; None decides by its values.
     """
-    # 1. label and classes
-    check_flags(source, flags, known)
-    names = [name for name in source.columns if name not in flags.ignore]
-    label = label_column(names, flags, known, need=need_label)
-    seen = distinct_labels(source, label) if label is not None and (need_label or known is None) else None
-    wanted = classes_of(seen, flags, known)
-    # 2. score; its columns may name classes that no label has
-    numeric = partial(_numeric, source, [name for name in names if name != label])
-    if known is not None and flags.prob is None and flags.logit is None:
-        candidates = [fitted_score(names, known.score, wanted, numeric)]
+    binder = _Binder(source, flags, known, need_label)
+    if need_score:
+        binding = binder.with_score()
+        if features:
+            binding = binder.with_features(binding, flags, held_out_by)
+        binding = binder.weighed(binding)
     else:
-        candidates = find_scores(names, flags, wanted, numeric)
-    chosen = candidates[0]
-    classes = chosen.classes or wanted.labels or Labels("int", (0, 1))
-    if len(classes.values) < 2:
-        raise DataError(
-            f"the label {label!r} has one class only: {classes.values[0]!r}",
-            hint="if there is another one, name both: --classes A,B",
-        )
-    # 3. weight and node id; a column has one role, scores are numbers, two scores agree
-    notes: list[str] = []
-    binding = Binding(
-        label=label,
-        label_type=classes.type,
-        classes=classes.values,
-        positive=known.positive if known else positive_class(classes, flags.positive),
-        score=chosen.score,
-        weight=weight_column(source, flags, known, notes, need=need_label),
-        weight_kind=weight_kind(flags, known),
-        node_id=_node_column(source, flags, known),
-    )
-    check_parts(binding)
-    for candidate in candidates:
-        _check_score_types(source, candidate.score)
-        if candidate.stem in DOUBTFUL and (known, flags.prob, flags.logit) == (None, None, None):
-            _refuse_decisions(source, candidate)
-    for other in candidates[1:]:
-        _check_agreement(source, binding, other)
-        notes.append(f"{chosen} and {other} agree: using {chosen}")
-    # 4. features
-    if features and known is not None:
-        binding = replace(binding, features=known_features(source, known, flags))
-    elif features:
-        columns, dropped = find_features(source, flags, binding, held_out_by)
-        notes += [*label_like(columns), *left_out(dropped)]
-        binding = replace(binding, features=columns, dropped=dropped)
-    if need_label:
-        binding = weighed(source, binding, flags, known, notes)
-    return replace(binding, notes=tuple(notes))
+        binding = binder.weighed(binder.without_score(task))
+        binding = binder.with_features(binding, flags if known is None else NO_FLAGS)
+        if not binding.features and known is None:
+            raise DataError(
+                f"{source.name} has no features: all of its columns are labels, scores, ids, dates or named by "
+                "--ignore",
+                hint="name some with --features A,B",
+            )
+    return replace(binding, notes=tuple(binder.notes))
 
 
-def _numeric(source: Source, names: Sequence[str]) -> list[str]:
-    """The columns of numbers among these; a pass over a text file."""
-    return [name for name in names if source.schema[name].is_numeric()]
+bind_unscored = partial(bind, need_score=False)
+"""`bind` for rows on which a model is trained, or to which one is applied."""
 
 
-def weighed(source: Source, binding: Binding, flags: Flags, known: Binding | None, notes: list[str]) -> Binding:
-    """The binding with the scale of this table's weights, in a pass over them; `notes` say what they are taken for."""
-    if binding.weight is None:
+@dataclass(frozen=True)
+class _Binder:
+    """The steps of `bind`, with the notes on the choices that were made."""
+
+    source: Source
+    flags: Flags
+    known: Binding | None
+    need_label: bool
+    notes: list[str] = field(default_factory=list)
+
+    def with_score(self) -> Binding:
+        """The roles of all columns but the features."""
+        # 1. label and classes
+        names, label = self._names_and_label()
+        read = label is not None and (self.need_label or self.known is None)
+        spec = self._class_spec(distinct_labels(self.source, str(label)) if read else None)
+
+        # 2. score; its columns may name classes that no label has
+        def numeric() -> list[str]:  # a pass over a text file
+            return [name for name in names if name != label and self.source.schema[name].is_numeric()]
+
+        if self.known is not None and self.flags.prob is None and self.flags.logit is None:
+            candidates = [fitted_score(names, self.known.score, spec, numeric)]
+        else:
+            candidates = find_scores(names, self.flags, spec, numeric)
+        chosen = candidates[0]
+        classes = chosen.classes or spec.labels or Labels("int", (0, 1))
+        if len(classes.values) < 2:
+            raise DataError(
+                f"the label {label!r} has one class only: {classes.values[0]!r}",
+                hint="if there is another one, name both: --classes A,B",
+            )
+        # 3. weight and node id; a column has one role, scores are numbers, two scores agree
+        binding = self._binding(label, classes, chosen.score)
+        for candidate in candidates:
+            _check_score_types(self.source, candidate.score)
+            if candidate.stem in DOUBTFUL and (self.known, self.flags.prob, self.flags.logit) == (None, None, None):
+                _refuse_decisions(self.source, candidate)
+        for other in candidates[1:]:
+            _check_agreement(self.source, binding, other)
+            self.notes.append(f"{chosen} and {other} agree: using {chosen}")
         return binding
-    sums = WeightSums()
-    with reading(source.name):
-        for frame in source.raw.select(binding.weight).collect_batches():
-            sums.add(numbers(frame[binding.weight]))
-    if flags.weight_kind is None and (known is None or known.weight is None):
-        text = f"{binding.weight!r} holds importance weights (only their ratios matter)"
-        notes.append(f"{text}; if it holds numbers of rows, add --weight-kind counts" if sums.whole else text)
-    return with_scale(binding, sums)
+
+    def without_score(self, task: Task | None) -> Binding:
+        """The label, the weight, and the classes unless this is a regression."""
+        _, label = self._names_and_label()
+        if self.known is None:
+            classes = self._classes_or_none(str(label), task)
+        elif self.known.regression:
+            classes = None
+        else:
+            read = self.need_label and label is not None
+            classes = self._class_spec(distinct_labels(self.source, str(label)) if read else None).labels
+        if classes is None and self.need_label and label is not None:
+            dtype = self.source.schema[label]
+            if not dtype.is_numeric():
+                raise DataError(
+                    f"the label {label!r} is {dtype}, not a number: regression needs a number",
+                    hint="leave out --task, or name another label with --label",
+                )
+        return self._binding(label, classes, NO_SCORE)
+
+    def with_features(self, binding: Binding, flags: Flags, held_out_by: str | None = None) -> Binding:
+        """The binding with the features of the artifact, or of the table."""
+        if self.known is not None:
+            return replace(binding, features=known_features(self.source, self.known, flags))
+        columns, dropped = find_features(self.source, flags, binding, held_out_by)
+        self.notes.extend([*_notes_on_labels(columns), *_notes_on_units(dropped)])
+        return replace(binding, features=columns, dropped=dropped)
+
+    def weighed(self, binding: Binding) -> Binding:
+        """The binding with the scale of this table's weights, in a pass over them; a note says how they are read."""
+        if binding.weight is None or not self.need_label:
+            return binding
+        sums = WeightSums()
+        with reading(self.source.name):
+            for frame in self.source.raw.select(binding.weight).collect_batches():
+                sums.add(numbers(frame[binding.weight]))
+        if self.flags.weight_kind is None and (self.known is None or self.known.weight is None):
+            text = f"{binding.weight!r} holds importance weights (only their ratios matter)"
+            whole = f"{text}; if it holds numbers of rows, add --weight-kind counts"
+            self.notes.append(whole if sums.whole else text)
+        return with_scale(binding, sums)
+
+    def _names_and_label(self) -> tuple[list[str], str | None]:
+        """The columns that are not ignored, and the label; every column that a flag or the artifact names is found."""
+        _find_named(self.source, self.flags, self.known)
+        names = [name for name in self.source.columns if name not in self.flags.ignore]
+        return names, label_column(names, self.flags, self.known, need=self.need_label)
+
+    def _binding(self, label: str | None, classes: Labels | None, score: Score) -> Binding:
+        flags, known = self.flags, self.known
+        weight_kind = flags.weight_kind or ("importance" if known is None else known.weight_kind)
+        binding = Binding(
+            label=label,
+            label_type="float" if classes is None else classes.type,
+            classes=() if classes is None else classes.values,
+            positive=known.positive if known else self._positive(classes),
+            score=score,
+            weight=self._weight(),
+            weight_kind=weight_kind,
+            node_id=None if score is NO_SCORE else self._node_id(),
+        )
+        _check_roles(binding)
+        return binding
+
+    def _class_spec(self, seen: Labels | None) -> ClassSpec:
+        """The classes of the artifact, of the flags, or of the labels that were seen."""
+        if self.known is not None:
+            frozen = Labels(self.known.label_type, self.known.classes)
+            check_seen(seen, frozen)
+            return ClassSpec(frozen, fixed=True)
+        if self.flags.classes is not None:
+            return ClassSpec(parse_classes(self.flags.classes, seen), fixed=True)
+        return ClassSpec(seen, fixed=False)
+
+    def _classes_or_none(self, label: str, task: Task | None) -> Labels | None:
+        """The classes, or None if the label is an amount."""
+        if task is None and self.flags.classes is None and self.flags.positive is None:
+            task = self._guess_task(label)
+        if task == "regression":
+            return None
+        try:
+            seen = distinct_labels(self.source, label)
+        except DataError as error:
+            if self.source.schema[label].is_float():
+                raise DataError(error.message, hint="try: --task regression") from None
+            raise
+        classes = self._class_spec(seen).labels or seen
+        if len(classes.values) < 2:
+            raise DataError(f"the label {label!r} has one class only: {classes.values[0]!r}")
+        return classes
+
+    def _guess_task(self, label: str) -> Task:
+        """Whole numbers with few distinct values are classes, other numbers amounts; doubtful decisions are noted."""
+        if not self.source.schema[label].is_numeric():
+            return "class"
+        whole, distinct = True, set[float]()
+        with reading(self.source.name):
+            for frame in self.source.typed([label]).collect_batches():
+                values = frame[label].cast(pl.Float64).drop_nulls().drop_nans().unique()
+                whole = whole and bool((values == values.floor()).all())
+                distinct.update(values.to_list())
+                if not whole or len(distinct) > MOST_CLASSES:
+                    break
+        if whole and len(distinct) <= MOST_CLASSES:
+            if len(distinct) > 2:
+                self.notes.append(
+                    f"the label {label!r} holds {len(distinct)} different whole numbers: taken for classes; "
+                    "if they are amounts: --task regression"
+                )
+            return "class"
+        what = f"more than {MOST_CLASSES} different numbers" if whole else "numbers that are not whole"
+        self.notes.append(f"the label {label!r} holds {what}, so this is a regression")
+        return "regression"
+
+    def _positive(self, classes: Labels | None) -> Label | None:
+        if classes is not None:
+            return positive_class(classes, self.flags.positive)
+        if self.flags.positive is not None or self.flags.classes is not None:
+            raise UsageError("--positive and --classes are for classes, and the label is a number here")
+        return None
+
+    def _weight(self) -> str | None:
+        """The weight, if there is one; a note says if the artifact's is missing."""
+        name = self.flags.weight
+        if name is None and self.known is not None and self.need_label:
+            name = self.known.weight
+            if name is not None and name not in self.source.columns:
+                self.notes.append(
+                    f"the artifact was fitted with the weight {name!r}, which is not here: all rows count the same"
+                )
+                return None
+        if name is not None and not self.source.holds_text(name) and not self.source.schema[name].is_numeric():
+            dtype = self.source.schema[name]
+            raise DataError(f"the weight {name!r} is {dtype}, not a number", hint="choose with --weight")
+        return name
+
+    def _node_id(self) -> str | None:
+        name = self.flags.node_id or (None if self.known is None else self.known.node_id)
+        if name is not None and name not in self.source.columns:
+            raise DataError(f"--node-id: {unknown_name('column', name, self.source.columns)}")
+        return name
 
 
 def with_scale(binding: Binding, sums: WeightSums) -> Binding:
@@ -136,26 +294,25 @@ def with_scale(binding: Binding, sums: WeightSums) -> Binding:
 
 def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
     """The binding with another score: a column of probabilities, or a column ``<stem>_<class>`` for each class."""
-    wanted = Wanted(Labels(binding.label_type, binding.classes), fixed=True)
+    spec = ClassSpec(Labels(binding.label_type, binding.classes), fixed=True)
     source.find(stem)
-    score = named_score(source.columns, stem, "prob", wanted, flag="--score").score
+    score = named_score(source.columns, stem, "prob", spec, flag="--score").score
     other = replace(binding, score=score, features=(), dropped=(), notes=())
-    check_parts(other)
+    _check_roles(other)
     _check_score_types(source, score)
     return other
 
 
-def check_flags(source: Source, flags: Flags, known: Binding | None) -> None:
-    """Find the columns that are paths; refuse flags that name no column, or classes other than the artifact's."""
+def _find_named(source: Source, flags: Flags, known: Binding | None) -> None:
+    """Find all columns that are named; refuse flags that name no column, or classes other than the artifact's."""
     source.find(flags.label, flags.prob, flags.logit, flags.weight, flags.node_id, *flags.ignore, *flags.features or ())
     if known is not None:
         features = (feature.name for feature in known.features)
         source.find(known.label, *known.score.columns, known.weight, known.node_id, *features, known=True)
-    names = source.columns
     ignored = (("--ignore", value) for value in flags.ignore)
     for flag, value in (("--label", flags.label), ("--weight", flags.weight), *ignored):
-        if value is not None and value not in names:
-            raise DataError(f"{flag}: {unknown_name('column', value, names)}")
+        if value is not None:
+            source.named(value, flag)
     if flags.weight_kind is not None and flags.weight is None and (known is None or known.weight is None):
         raise UsageError("--weight-kind gives the meaning of weights, and there are none", hint="add --weight COLUMN")
     if known is None:
@@ -170,7 +327,7 @@ def check_flags(source: Source, flags: Flags, known: Binding | None) -> None:
 
 
 def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, need: bool) -> str | None:
-    """The label: the flag's, the artifact's, or where there is no artifact a column with one of the usual names."""
+    """The label: the flag's, the artifact's, or without an artifact a column with one of the usual names."""
     if flags.label is not None:
         return flags.label
     if known is not None and known.label is not None:
@@ -193,47 +350,7 @@ def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, n
     raise DataError(f"no label column; {available(names)}", hint=hint)
 
 
-def classes_of(seen: Labels | None, flags: Flags, known: Binding | None) -> Wanted:
-    """The classes of the artifact, of the flags, or of the labels that were seen."""
-    if known is not None:
-        frozen = Labels(known.label_type, known.classes)
-        check_seen(seen, frozen)
-        return Wanted(frozen, fixed=True)
-    if flags.classes is not None:
-        return Wanted(parse_classes(flags.classes, seen), fixed=True)
-    return Wanted(seen, fixed=False)
-
-
-def weight_column(source: Source, flags: Flags, known: Binding | None, notes: list[str], *, need: bool) -> str | None:
-    """The weight, if there is one; `notes` say if the artifact's is missing."""
-    name = flags.weight
-    if name is None and known is not None and need:
-        name = known.weight
-        if name is not None and name not in source.columns:
-            notes.append(
-                f"the artifact was fitted with the weight {name!r}, which is not here: all rows count the same"
-            )
-            return None
-    if name is not None and not source.holds_text(name) and not source.schema[name].is_numeric():
-        raise DataError(f"the weight {name!r} is {source.schema[name]}, not a number", hint="choose with --weight")
-    return name
-
-
-def weight_kind(flags: Flags, known: Binding | None) -> WeightKind:
-    """What weights stand for: the flag's, the artifact's, or importance."""
-    if flags.weight_kind is not None:
-        return flags.weight_kind
-    return "importance" if known is None else known.weight_kind
-
-
-def _node_column(source: Source, flags: Flags, known: Binding | None) -> str | None:
-    name = flags.node_id or (None if known is None else known.node_id)
-    if name is not None and name not in source.columns:
-        raise DataError(f"--node-id: {unknown_name('column', name, source.columns)}")
-    return name
-
-
-def check_parts(binding: Binding) -> None:
+def _check_roles(binding: Binding) -> None:
     """Refuse a column with two roles."""
     parts = [("label", binding.label), ("weight", binding.weight), ("node id", binding.node_id)]
     parts += [("score", name) for name in binding.score.columns]
@@ -285,8 +402,8 @@ def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None
             row += len(frame)
 
 
-def left_out(dropped: Sequence[Dropped]) -> list[str]:
-    """Notes on columns that could be features, and that only their names keep from being so."""
+def _notes_on_units(dropped: Sequence[Dropped]) -> list[str]:
+    """Notes on columns that would be features but for their names."""
     names = [one.column for one in dropped if one.reason == UNIT]
     if not names:
         return []
@@ -294,7 +411,7 @@ def left_out(dropped: Sequence[Dropped]) -> list[str]:
     return [f"{', '.join(map(repr, names))} {what} not used as a feature; name it in --features to use it"]
 
 
-def label_like(features: Sequence[Feature]) -> list[str]:
+def _notes_on_labels(features: Sequence[Feature]) -> list[str]:
     """Notes on features that are named like labels."""
     return [
         f"{feature.name!r} is named like a label but used as a feature; if it is one: --ignore {feature.name}"

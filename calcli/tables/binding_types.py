@@ -55,7 +55,7 @@ class Score:
 
 
 NO_SCORE = Score("prob", ())
-"""Of a table to train a model on, or to apply one to."""
+"""The score of a table on which a model is trained, or to which one is applied."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Binding:
     weight_kind
         What a weight stands for, if there is one.
     weight_scale
-        Of the weights of this table; it is not kept, because it belongs to these rows.
+        The scale of this table's weights; manifests do not keep it, because it belongs to these rows.
     notes
         Sentences for the user about choices that were made.
     """
@@ -140,7 +140,7 @@ class Binding:
 
     @classmethod
     def from_json(cls, d: Mapping[str, Any]) -> Binding:
-        """The binding that `to_json` wrote; keys that it does not know are ignored."""
+        """Read the object of `to_json`; unknown keys are ignored."""
         binding = cls(
             label=d["label"],
             label_type=d["label_type"],
@@ -161,7 +161,7 @@ class Binding:
         return binding
 
     def _check(self) -> None:
-        """Raise a `ValueError` if a value is not valid: manifests can be written by hand."""
+        """Raise a `ValueError` for invalid values, because manifests can be written by hand."""
         names = [*self.score.columns, *(feature.name for feature in self.features), *self.notes]
         names += [text for feature in self.features for text in (feature.role, feature.dtype)]
         names += [text for gone in self.dropped for text in (gone.column, gone.reason)]

@@ -27,7 +27,7 @@ from calcli.tables.arrays import (
 )
 from calcli.tables.binding_types import Binding
 from calcli.tables.row_counts import Checked, Mask, summary
-from calcli.tables.scale import SLACK, SUM_SLACK
+from calcli.tables.scores import SLACK, SUM_SLACK
 
 LARGEST = float(np.finfo(np.float64).max)
 

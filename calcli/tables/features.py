@@ -1,9 +1,9 @@
-"""The features of a table, and why the other columns are none."""
+"""Find the features of a table, and the reasons why other columns are none."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -11,10 +11,10 @@ import polars as pl
 from calcli.batch import Role
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags
-from calcli.tables.infer import TEXT_TYPES, all_missing, all_times
 from calcli.tables.io_errors import reading
 from calcli.tables.scores import score_named
 from calcli.tables.source import Source
+from calcli.tables.text import TEXT_TYPES, all_missing, all_times
 
 ID_NAMES: Final = ("id", "node_id", "row_id", "index")
 ID_WORDS: Final = frozenset(["id", "ids", "uuid", "guid", "key", "hash", "no", "nr", "number", "code"])
@@ -23,14 +23,14 @@ UNITS_WITH_IDS: Final = UNITS | {
     *("account", "author", "borrower", "buyer", "candidate", "client", "device", "driver", "employee", "member"),
     *("passenger", "player", "seller", "student", "subscriber", "visitor"),
 }
-"""What has several rows that may share what no score knows; some of these words say so only of ids."""
+"""Units whose rows may have something in common that no score knows; the later words count only in names of ids."""
 
 HEADS: Final = (10_000, 1_000_000)
-"""So many rows are looked at first; only columns that they do not show to be features are looked at further."""
+"""The numbers of first rows that are looked at; columns that these prove to be features are read no further."""
 
 UNIT = "named like a group id"
 EMPTY, TIME, ID = "no value in any row", "a date or time", "every value is different, as in an id"
-"""Why the values of a column are none of a feature. Of several reasons the first counts."""
+"""Reasons in the values of a column; the first of several counts."""
 
 
 def role_of(dtype: pl.DataType) -> Role | None:
@@ -86,7 +86,7 @@ def _flagged(names: Sequence[str], schema: pl.Schema, binding: Binding) -> tuple
 
 
 def _reason(name: str, dtype: pl.DataType, binding: Binding) -> str | None:
-    """Why a column is no feature, judged by its name and type; None if it is one."""
+    """The reason in its name or type why a column is no feature; None for a feature."""
     if score_named(name, binding.classes, binding.score):
         return "named like a score"
     if name.startswith(("calibrated", "uncertainty_")):
@@ -115,10 +115,10 @@ def _no_role(dtype: pl.DataType) -> str:
 
 
 def reasons_in_values(source: Source, names: Sequence[str]) -> dict[str, str]:
-    """Why columns are no features, judged by their values.
+    """The reasons in their values why columns are no features.
 
-    A column of distinct integers or texts is an id. A text is a date in any file: CSV and JSON have no other dates, and
-    the same table must not have a feature more in CSV than in Parquet.
+    A column of distinct integers or texts is an id. Text that holds dates is a date in any file: CSV and JSON have no
+    other dates, and a table must not have a feature more in CSV than in Parquet.
     """
     left = {name: _reasons_of_type(source.schema[name]) for name in names}
     for limit in (*HEADS, None):
@@ -137,14 +137,14 @@ def reasons_in_values(source: Source, names: Sequence[str]) -> dict[str, str]:
 
 
 def _reasons_of_type(dtype: pl.DataType) -> list[str]:
-    """The reasons that values of this type can give."""
+    """The reasons that can apply to values of this type."""
     if dtype == pl.String:
         return [EMPTY, TIME, ID]
     return [EMPTY, ID] if dtype.is_integer() else [EMPTY]
 
 
 def _questions(asked: Mapping[str, Sequence[str]], schema: pl.Schema) -> Iterator[pl.Expr]:
-    """For each column and each reason, whether all rows that are looked at agree with it."""
+    """For each column and reason, an expression that tells whether it holds in all rows that are looked at."""
     for name, why in asked.items():
         values = pl.col(name)
         if EMPTY in why:
@@ -157,7 +157,7 @@ def _questions(asked: Mapping[str, Sequence[str]], schema: pl.Schema) -> Iterato
 
 
 def known_features(source: Source, known: Binding, flags: Flags = NO_FLAGS) -> tuple[Feature, ...]:
-    """The features of an artifact, which another table must have with the same roles, and flags cannot replace."""
+    """The features of an artifact, which the table must have in the same roles; flags cannot replace them."""
     for feature in known.features:
         if flags.features is not None and feature.name not in flags.features:
             raise UsageError(
@@ -176,7 +176,7 @@ def known_features(source: Source, known: Binding, flags: Flags = NO_FLAGS) -> t
 
 
 def _check_role(feature: Feature, dtype: pl.DataType) -> None:
-    """Check a typed column; the values of text files are checked when they are encoded."""
+    """Check the type of a column; the values in text files are checked when they are encoded."""
     role = role_of(dtype)
     fine = role == feature.role or dtype == pl.Null or (feature.role == "number" and role == "boolean")
     if not fine and not (feature.role != "number" and dtype.is_integer()):
@@ -184,3 +184,49 @@ def _check_role(feature: Feature, dtype: pl.DataType) -> None:
             f"the feature {feature.name!r} is {dtype}, but the artifact was fitted with {feature.dtype}",
             hint="cast the column",
         )
+
+
+def model_features(
+    source: Source, names: Sequence[str], categories: Collection[int], chosen: Sequence[Feature] | None
+) -> tuple[Feature, ...]:
+    """The features of a user's model, as columns of the table, in the order of the model.
+
+    Parameters
+    ----------
+    source
+        The table.
+    names
+        The names of its features; their numbers if it was trained without names.
+    categories
+        The indices of those that are categories.
+    chosen
+        The features that ``--features`` names, in the order of the model; None matches them by name.
+    """
+    columns = [feature.name for feature in chosen] if chosen is not None else list(names)
+    if len(columns) != len(names):
+        raise UsageError(
+            f"--features names {len(columns)} columns, and the model has {len(names)} features",
+            hint="name one for each, in the order of the model",
+        )
+    source.find(*columns)
+    for name in columns:
+        if name in source.schema:
+            continue
+        if all(each.isdecimal() for each in names):
+            raise DataError(
+                f"the model was trained without names: its features are {names[0]} to {names[-1]}",
+                hint="name the columns in its order: --features A,B,...",
+            )
+        raise DataError(f"the model's features: {unknown_name('column', name, source.columns)}")
+    return tuple(_model_feature(name, source.schema[name], index in categories) for index, name in enumerate(columns))
+
+
+def _model_feature(name: str, dtype: pl.DataType, category: bool) -> Feature:
+    """The column as a feature of the model; refused if the model takes another role."""
+    own_role = role_of(dtype)
+    fits = (own_role == "category" or dtype.is_integer()) if category else own_role in ("number", "boolean")
+    if own_role is None or not fits:
+        words = "a category" if category else "a number"
+        raise DataError(f"the model takes {name!r} as {words}, and the column is {dtype}", hint="cast the column")
+    role: Role = "category" if category else own_role
+    return Feature(name, role, str(dtype))

@@ -1,4 +1,4 @@
-"""The file formats, as data."""
+"""The file formats: their names, suffixes and separators."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ SUFFIXES: Mapping[str, Format] = MappingProxyType(
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 SEPARATORS: Mapping[Format, str] = MappingProxyType({"csv": ",", "tsv": "\t"})
-"""The formats without types, and the separators of their fields."""
+"""The separators of fields in the formats without types."""
 
 JSON: tuple[Format, ...] = ("ndjson", "json")
-"""An object a line, or an array of objects; what is read decides by its first byte which of the two it is."""
+"""The formats with an object in each line, or an array of objects; a file that is read tells by its first byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Dialect:
     Attributes
     ----------
     commas
-        The columns of numbers with a decimal comma.
+        The columns of numbers with decimal commas.
     declared
-        Whether a line ``sep=;`` stands before the names, as Excel takes it.
+        Whether a line ``sep=;`` stands before the names, as for Excel.
     """
 
     separator: str
@@ -68,7 +68,7 @@ def check_delimiter(given: str | None, kind: Format) -> str | None:
 
 
 COMMAS = Dialect(",")
-"""CSV as it is by default."""
+"""CSV in its default form."""
 
 COMPRESSIONS: Mapping[str, Literal["gzip", "zstd"]] = MappingProxyType({".gz": "gzip", ".zst": "zstd"})
 
@@ -79,7 +79,7 @@ def compression_of(path: str | os.PathLike[str]) -> Literal["gzip", "zstd"] | No
 
 
 def suffix_format(path: str | os.PathLike[str]) -> Format | None:
-    """The format that the suffix of a file names, if it is known."""
+    """The format that the suffix of a file names; None for an unknown suffix."""
     name = PurePosixPath(path)
     if name.suffix.lower() in COMPRESSIONS:
         name = name.with_suffix("")
@@ -93,7 +93,7 @@ def format_of(
     flag: str = "--input-format/--output-format",
     stream: Format | None = None,
 ) -> Format:
-    """The format of a file: the given one, or else that of its suffix; of a stream, `stream` if there is none."""
+    """The format of a file: the given one, or else that of its suffix; a stream has the format `stream`."""
     if given is not None:
         for known in FORMATS:
             if given.lower() == known:
@@ -101,9 +101,9 @@ def format_of(
         raise UsageError(f"{flag}: {unknown_name('format', given, FORMATS)}")
     if (by_suffix := suffix_format(path)) is not None:
         return by_suffix
-    if str(path) == "-" and stream is not None:
-        return stream
     if str(path) == "-":
+        if stream is not None:
+            return stream
         raise UsageError("a stream has no suffix that gives its format", hint=f"name the format with {flag}")
     raise UsageError(
         f"{str(path)!r}: unknown suffix; known are {', '.join(SUFFIXES)}",

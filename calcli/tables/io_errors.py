@@ -1,4 +1,4 @@
-"""Exceptions of polars, pyarrow and the operating system as errors of calcli."""
+"""Turn exceptions of polars, pyarrow and the operating system into errors of calcli."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ import polars as pl
 
 from calcli.errors import DataError, UsageError, available, unknown_name
 from calcli.tables.binding_types import Label, LabelType
-from calcli.tables.infer import TEXT_TYPES, cast_text, infer_schema
 from calcli.tables.io_errors import reading
 from calcli.tables.source import Source
+from calcli.tables.text import TEXT_TYPES, cast_text, infer_schema
 
 MOST = 10_000
 """The largest number of classes."""
@@ -27,7 +27,7 @@ PAIRS = (
     ("negative", "positive"),
     ("0", "1"),
 )
-"""Two labels whose positive one (the second) is common knowledge."""
+"""Pairs of labels whose second one is positive, as everybody knows."""
 
 INTEGER = re.compile(r"[+-]?\d{1,20}(\.0*)?")
 
@@ -87,7 +87,7 @@ def _from_values(column: str, dtype: pl.DataType, seen: set[Label | float]) -> L
 
 
 def _from_text(column: str, seen: Iterable[Label | float]) -> Labels:
-    """Labels of a text file, of the type that is inferred for them; among text, "NA" and the like are classes."""
+    """The labels of a text file in their inferred type; among text, "NA" and the like are classes."""
     texts = pl.LazyFrame({column: sorted(map(str, seen))}, schema={column: pl.String})
     dtype = infer_schema(texts)[column]
     values = texts.select(cast_text(column, dtype)).collect()[column]
@@ -100,7 +100,7 @@ def class_text(label: Label) -> str:
 
 
 def as_class(value: Label | float, kind: LabelType) -> Label | None:
-    """A value as a class of type `kind`, if that loses nothing; else None."""
+    """A value as a class of type `kind`; None if that would lose something."""
     if kind == "string":
         return class_text(value) if isinstance(value, bool | int | str) else None
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Reading a table: the rows that pass every check, as batches.
+"""Read a table: the rows that pass every check, as batches.
 
 `read_batches` streams them for one or several scores; `load` gathers them into a single batch. Both go through
 `encode_chunk`, as do the workers of a cluster.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,15 +20,15 @@ from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Encoded, bound_columns, encode, score_values
 from calcli.tables.io_errors import reading
 from calcli.tables.row_counts import Count, Tally
-from calcli.tables.scale import Scale
+from calcli.tables.scores import Scale
 from calcli.tables.source import Source
 
 
 class Chunk(NamedTuple):
-    """The good rows of a chunk, a batch for each binding, and their places in it; None if they are all of its rows."""
+    """The good rows of a chunk, a batch for each binding, and their row numbers in it; None if all are good."""
 
     batches: tuple[Batch, ...]
-    places: IntArray | None
+    row_numbers: IntArray | None
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def judge_scale(source: Source, binding: Binding, rows: int = 10_000) -> None:
 
 
 def doubt_of_scale(source: Source, known: Binding) -> str | None:
-    """Why the logits of an artifact look like probabilities, by the first rows; they may be logits after all."""
+    """The reason why an artifact's logits look like probabilities, by the first rows; they may be logits after all."""
     if known.score.kind != "logit":
         return None
     try:
@@ -128,13 +128,12 @@ def read_batches(
     Parameters
     ----------
     tally
-        Of the table, counts the rows. One with bad rows that may not be dropped is refused when all of it has been
-        read.
+        Counts the rows of the table. Bad rows that may not be dropped are refused when all rows have been read.
     bindings
         The roles of the columns. Labels and weights are those of the first; the others bring scores and features. A row
         that is bad for one of them is bad for all.
     scales
-        For each binding, what checks the scale of its score, if that is wanted.
+        For each binding, the check of its score's scale, if one is wanted.
     label, features
         As of `load`.
     """
@@ -155,8 +154,8 @@ def columns_of(bindings: Sequence[Binding], *, label: bool = True, features: boo
     """The columns that `encode_chunk` reads, each once."""
     names = [
         name
-        for place, binding in enumerate(bindings)
-        for name in bound_columns(binding, label=label and place == 0, features=features)
+        for index, binding in enumerate(bindings)
+        for name in bound_columns(binding, label=label and index == 0, features=features)
     ]
     return list(dict.fromkeys(names))
 
@@ -171,10 +170,10 @@ def encode_chunk(
     features: bool = True,
     levels: Levels | None = None,
 ) -> Chunk | None:
-    """The good rows of one chunk; None if it has none, or if the table will be refused. As `read_batches`."""
+    """The good rows of one chunk, as in `read_batches`; None if it has none, or if the table will be refused."""
     # 1. encode the chunk for each binding; those that read the same columns share the result
     encoded: dict[tuple[object, object], Encoded] = {}
-    for place, (binding, scale) in enumerate(zip(bindings, scales, strict=True)):
+    for index, (binding, scale) in enumerate(zip(bindings, scales, strict=True)):
         values = score_values(frame, binding)
         if scale is not None:
             scale.see(values)
@@ -182,7 +181,7 @@ def encode_chunk(
             encoded[binding.score, binding.features] = encode(
                 frame,
                 binding,
-                label=label and place == 0,
+                label=label and index == 0,
                 features=features,
                 offset=count.rows,
                 levels=levels,
@@ -198,21 +197,21 @@ def encode_chunk(
     first = union.good
     goods = [first if part is parts[0] else replace(part, bad=union.bad).good for part in parts]
     batches = tuple(replace(good, label=first.label, weight=first.weight) for good in goods)
-    places = None if union.bad is None else np.flatnonzero(~union.bad)
+    row_numbers = None if union.bad is None else np.flatnonzero(~union.bad)
     # 4. where weights are counts, each row as often as it counts
     if first.weight is None or bindings[0].weight_kind == "importance":
-        return Chunk(batches, places)
+        return Chunk(batches, row_numbers)
     counts = first.weight.astype(np.int64)
     count.repeat(counts)
     if not counts.any():
         return None
     repeated = np.repeat(np.arange(len(counts)), counts)
     copies = tuple(replace(batch, weight=None).take(repeated) for batch in batches)
-    return Chunk(copies, repeated if places is None else places[repeated])
+    return Chunk(copies, repeated if row_numbers is None else row_numbers[repeated])
 
 
 def _union(parts: Sequence[Encoded], bindings: Sequence[Binding]) -> Encoded:
-    """The first part, with the rows that are bad in any; reasons name the score where it is not the first."""
+    """The first part with the bad rows of all parts; the reasons name each score but the first."""
     bad = [part.bad for part in parts if part.bad is not None]
     if not bad:
         return parts[0]
@@ -228,22 +227,15 @@ def _union(parts: Sequence[Encoded], bindings: Sequence[Binding]) -> Encoded:
 
 def join_batches(batches: list[Batch]) -> Batch:
     """Chunks as one batch; empties the list."""
-    first = batches[0]
-    names = list(first.features)
-    score = [batch.score for batch in batches]
-    label = [batch.label for batch in batches if batch.label is not None]
-    weight = [batch.weight for batch in batches if batch.weight is not None]
-    target = [batch.target for batch in batches if batch.target is not None]
+    arrays = {
+        name: [part for batch in batches if (part := getattr(batch, name)) is not None]
+        for name in ("score", "label", "weight", "target", "prob")
+    }
     node = [batch.node for batch in batches if batch.node is not None]
-    prob = [batch.prob for batch in batches if batch.prob is not None]
-    features: dict[str, list[Column]] = {name: [batch.features[name] for batch in batches] for name in names}
+    features: dict[str, list[Column]] = {
+        name: [batch.features[name] for batch in batches] for name in batches[0].features
+    }
     batches.clear()
-    return Batch(
-        score=join_arrays(score),
-        label=join_arrays(label) if label else None,
-        weight=join_arrays(weight) if weight else None,
-        features={name: join_columns(features.pop(name)) for name in names},
-        target=join_arrays(target) if target else None,
-        node=join_columns(node) if node else None,
-        prob=join_arrays(prob) if prob else None,
-    )
+    joined: dict[str, Any] = {name: join_arrays(parts) if parts else None for name, parts in arrays.items()}
+    columns = {name: join_columns(features.pop(name)) for name in list(features)}
+    return Batch(**joined, features=columns, node=join_columns(node) if node else None)

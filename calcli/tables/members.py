@@ -15,7 +15,7 @@ from calcli.tables.arrays import numbers
 from calcli.tables.checks import in_any, mark, mark_missing
 from calcli.tables.io_errors import reading
 from calcli.tables.row_counts import Checked, Count, Mask, summary
-from calcli.tables.scale import SLACK, SUM_SLACK
+from calcli.tables.scores import SLACK, SUM_SLACK
 from calcli.tables.source import Source
 
 _OUTSIDE = "a probability is outside [0, 1]"
@@ -28,11 +28,11 @@ class MemberColumns:
     Attributes
     ----------
     means
-        For each member, in the order of their numbers: its column, or its columns by class.
+        The column of each member, or its columns by class; members are in the order of their numbers.
     variances
         The column of each member's variance, if amounts are predicted with one.
     classes
-        Their names; none if each member has one column.
+        The names of the classes; none if each member has one column.
     """
 
     means: tuple[tuple[str, ...], ...]
@@ -94,12 +94,12 @@ def find_members(source: Source, stem: str, variances: str | None = None) -> Mem
 
 
 def _numbered(names: Sequence[str], stem: str) -> dict[int, str]:
-    """Columns ``<stem>_<m>`` by m."""
+    """The columns ``<stem>_<m>`` by m."""
     return {int(match[1]): name for name in names if (match := re.fullmatch(rf"{re.escape(stem)}_(\d{{1,9}})", name))}
 
 
 def _numbered_classes(names: Sequence[str], stem: str) -> dict[int, dict[str, str]]:
-    """Columns ``<stem>_<m>_<class>`` by m and class."""
+    """The columns ``<stem>_<m>_<class>`` by m and class."""
     by_class: dict[int, dict[str, str]] = {}
     for name in names:
         if match := re.fullmatch(rf"{re.escape(stem)}_(\d{{1,9}})_(.+)", name, re.DOTALL):
@@ -158,7 +158,7 @@ def _matrix(frame: pl.DataFrame, names: Sequence[str], part: str, wrong: dict[st
 
 
 def _as_probabilities(values: FloatArray, wrong: dict[str, Mask]) -> FloatArray:
-    """Clipped to [0, 1], because float32 rounds; classes are divided by their sum."""
+    """Probabilities clipped to [0, 1], because float32 rounds; those of classes are divided by their sum."""
     with np.errstate(invalid="ignore"):
         mark(wrong, _OUTSIDE, in_any(((values < -SLACK) | (values > 1.0 + SLACK)) & np.isfinite(values)))
         clipped = np.clip(values, 0.0, 1.0)
@@ -170,7 +170,7 @@ def _as_probabilities(values: FloatArray, wrong: dict[str, Mask]) -> FloatArray:
 
 
 def refuse_bad_members(source: Source, columns: MemberColumns) -> None:
-    """Read the table and refuse it if rows are bad."""
+    """Read the table, and refuse it if rows are bad."""
     count = Count(source.name, keep_going=False)
     with reading(source.name):
         for frame in source.raw.select(columns.names).collect_batches():

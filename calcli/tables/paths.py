@@ -1,4 +1,4 @@
-"""The files that paths, globs, directories, URLs and ``-`` stand for."""
+"""The files that paths, globs, directories, URLs and ``-`` stand for, and their format."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath, PurePosixPath
+from typing import Literal
 from urllib.parse import unquote
 
 from calcli.errors import DataError, UsageError, nearest
 from calcli.files import as_text
-from calcli.places import Database, Lake, Place, Url, lakes, place, stores
-from calcli.tables.formats import SUFFIXES, Format, format_of, suffix_format
+from calcli.places import Database, Lake, Place, Url, external_tables, place, stores
+from calcli.tables.formats import SUFFIXES, Format, check_delimiter, compression_of, format_of, suffix_format
 
 STDIN = "-"
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -27,7 +28,7 @@ class InputFile:
     Attributes
     ----------
     path
-        Where it is; None for standard input. The rows of a database are one file.
+        None for standard input. The rows of a database are one file.
     partition
         The columns that the directories above it give (``day=2024-01-01``).
     """
@@ -40,13 +41,31 @@ class InputFile:
     def name(self) -> str:
         return "<stdin>" if self.path is None else str(self.path)
 
+    @property
+    def compression(self) -> Literal["gzip", "zstd"] | None:
+        """The compression that its suffix names."""
+        return None if self.path is None else compression_of(self.path)
+
 
 @dataclass(frozen=True)
 class Inputs:
-    """The input files; `stem` is the name of a single one without suffixes."""
+    """The input files, all of one format.
+
+    Attributes
+    ----------
+    stem
+        The name of a single file without suffixes.
+    separator
+        The separator of fields, if a flag gives one.
+    """
 
     files: tuple[InputFile, ...]
     stem: str | None
+    separator: str | None = None
+
+    @property
+    def format(self) -> Format:
+        return self.files[0].format
 
     @property
     def name(self) -> str:
@@ -55,61 +74,66 @@ class Inputs:
 
 
 def find_inputs(
-    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], given: str | None, last: int | None = None
+    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    given: str | None,
+    last: int | None = None,
+    delimiter: str | None = None,
 ) -> Inputs:
-    """The files that paths, globs, directories, URLs and ``-`` stand for, in order: all, or the last ones."""
+    """The files that paths, globs, directories, URLs and ``-`` stand for, in order: all, or the last ones.
+
+    `given` is the format and `delimiter` the separator of fields that flags name.
+    """
     items = [data] if isinstance(data, str | os.PathLike) else list(data)
     if not items:
         raise UsageError("no input", hint="name a file, a glob, a directory, or - for standard input")
     if "" in map(str, items):
         raise UsageError("the name of the table is empty", hint="is a shell variable not set?")
-    places = [None if os.fspath(item) == STDIN else place(item) for item in items]
-    files = [file for where in places for file in _find(where, given)][-(last or 0) :]
+    named = [None if os.fspath(item) == STDIN else place(item) for item in items]
+    files = [file for where in named for file in _find(where, given)][-(last or 0) :]
     _check_together(files)
-    first, given_place = files[0].path, places[0]
-    if isinstance(given_place, Path):
-        below = given_place.is_dir()
+    first, named_first = files[0].path, named[0]
+    if isinstance(named_first, Path):
+        below = named_first.is_dir()
     else:
-        below = first != given_place and not glob.has_magic(str(given_place))
-    return Inputs(tuple(files), None if first is None or below or len(files) > 1 else stem_of(first))
+        below = first != named_first and not glob.has_magic(str(named_first))
+    stem = None
+    if first is not None and not below and len(files) == 1:
+        stem = first.name[:1] + first.name[1:].split(".")[0]
+    return Inputs(tuple(files), stem, check_delimiter(delimiter, files[0].format))
 
 
-def stem_of(path: Place) -> str:
-    """A file's name with all its suffixes off."""
-    return path.name[:1] + path.name[1:].split(".")[0]
+def _file(path: Path | Url | None, given: str | None) -> InputFile:
+    return InputFile(path, format_of(STDIN if path is None else path, given, flag="--input-format"))
 
 
 def _find(path: Path | Url | Database | None, given: str | None) -> list[InputFile]:
-    if path is None:
-        return [InputFile(None, format_of(STDIN, given, flag="--input-format"))]
     if isinstance(path, Database):
-        return [InputFile(path, "parquet")]  # as which `Spool` keeps its rows
+        return [InputFile(path, "parquet")]  # the format in which `Spool` keeps its rows
     if isinstance(path, Url):
-        return _find_objects(path, given)
+        try:
+            return _objects(path, given)
+        except FileNotFoundError as error:  # the bucket
+            raise DataError(f"there is no '{path}': {error.strerror}") from None
+    if path is None:
+        return [_file(None, given)]
     item = str(path)
     if path.is_dir():
-        return _walk(path, given)
+        inside = [file for file in sorted(path.rglob("*")) if file.is_file()]
+        return _below(path, {str(file.relative_to(path)): file for file in inside}, given)
     if path.exists():
-        return [InputFile(path, format_of(path, given, flag="--input-format"))]
+        return [_file(path, given)]
     if glob.has_magic(item):
         matches = [Path(match) for match in sorted(glob.glob(item, recursive=True))]  # noqa: PTH207 patterns may be absolute
         files = [match for match in matches if not match.is_dir()]
         if not files:
             what = f"matches {len(matches)} directories and no file" if matches else "matches nothing"
             raise DataError(f"the pattern {item!r} {what}", hint="quote patterns, and let them end in a file name")
-        return [InputFile(match, format_of(match, given, flag="--input-format")) for match in files]
+        return [_file(match, given) for match in files]
     raise _missing(path)
 
 
-def _find_objects(url: Url, given: str | None) -> list[InputFile]:
-    """The objects of a name, of a pattern, or below a name."""
-    try:
-        return _objects(url, given)
-    except FileNotFoundError as error:  # the bucket
-        raise DataError(f"there is no '{url}': {error.strerror}") from None
-
-
 def _objects(url: Url, given: str | None) -> list[InputFile]:
+    """The object of a name, or the objects that match a pattern, or those below a name."""
     if glob.has_magic(url.key):
         parts = PurePosixPath(url.key).parts
         fixed = next(count for count, part in enumerate(parts) if glob.has_magic(part))
@@ -122,24 +146,23 @@ def _objects(url: Url, given: str | None) -> list[InputFile]:
         ]
         if not files:
             raise DataError(f"the pattern '{url}' matches nothing", hint="quote patterns, and let them end in a name")
-        return [InputFile(match, format_of(match, given, flag="--input-format")) for match in files]
+        return [_file(match, given) for match in files]
     if not url.web and (url.text.endswith("/") or not (url.key and stores.version(url))):
         names = {entry.url: entry.url.key.removeprefix(f"{url.key}/") for entry in stores.listing(url)}
         inside = {str(PurePosixPath(name)): found for found, name in names.items()}
         if not inside:
             raise DataError(f"there is no object '{url}', and none below it")
-        if lake := _lake(url, inside):
-            return lake
-        found = _tables(map(PurePosixPath, inside), given, str(url))
-        return [InputFile(inside[str(path)], known, _partition(path)) for path, known in found]
-    return [InputFile(url, format_of(url, given, flag="--input-format"))]
+        return _below(url, inside, given)
+    return [_file(url, given)]
 
 
-def _lake(where: Path | Url, inside: Iterable[str]) -> list[InputFile]:
-    """A directory that is a table of Delta or Iceberg, of which only some files count."""
-    names = tuple(inside)
-    kind = lakes.kind_of(names)
-    return [] if kind is None else [InputFile(Lake(where, kind, names), "parquet")]
+def _below(where: Path | Url, inside: Mapping[str, Path | Url], given: str | None) -> list[InputFile]:
+    """The tables in a directory, whose files `inside` has by name; a table of Delta or Iceberg is one input."""
+    kind = external_tables.lake_kind(inside)
+    if kind is not None:
+        return [InputFile(Lake(where, kind, tuple(inside)), "parquet")]
+    found = _tables(map(PurePosixPath, inside), given, str(where))
+    return [InputFile(inside[str(path)], known, _partition(path)) for path, known in found]
 
 
 def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
@@ -170,17 +193,8 @@ def _missing(path: Path) -> DataError:
     )
 
 
-def _walk(folder: Path, given: str | None) -> list[InputFile]:
-    """The tables below a directory."""
-    inside = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
-    if lake := _lake(folder, map(str, inside)):
-        return lake
-    found = _tables(inside, given, str(folder))
-    return [InputFile(folder / path, known, _partition(path)) for path, known in found]
-
-
 def _tables(paths: Iterable[PurePath], given: str | None, folder: str) -> list[tuple[PurePath, Format]]:
-    """Those of the files below a directory that are tables; names that begin with a dot or an underscore are none."""
+    """The tables among the files below a directory; a name that begins with a dot or an underscore is hidden."""
     inside = [path for path in paths if not any(part.startswith((".", "_")) for part in path.parts)]
     if given is not None:
         wanted = format_of(folder, given, flag="--input-format")
@@ -204,6 +218,7 @@ def _tables(paths: Iterable[PurePath], given: str | None, folder: str) -> list[t
 
 
 def _partition(path: PurePath) -> dict[str, str | None]:
+    """The columns and values that directories such as ``day=2024-01-01`` give."""
     pairs = [part.split("=", 1) for part in path.parts[:-1] if "=" in part]
     if any(as_text(part) != part for pair in pairs for part in pair):
         raise DataError(
@@ -213,6 +228,7 @@ def _partition(path: PurePath) -> dict[str, str | None]:
 
 
 def _check_together(files: Sequence[InputFile]) -> None:
+    """Refuse files of different formats or partitions, and a file that is named twice."""
     if sum(file.path is None for file in files) > 1:
         raise UsageError("standard input is named twice", hint="name - once")
     real = [os.path.realpath(file.path) if isinstance(file.path, Path) else file.path for file in files]

@@ -1,4 +1,4 @@
-"""How many rows are bad, and why."""
+"""Count the rows of a table, and the bad ones by reason."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Count:
     Parameters
     ----------
     name
-        What messages call the table.
+        The name of the table in messages.
     keep_going
         Whether there is a result in spite of bad rows.
     """
@@ -71,7 +71,7 @@ class Count:
         self.first: tuple[int, str] | None = None
 
     def __add__(self, other: Count) -> Count:
-        """Of both parts; the first bad row is lost, because the order of the parts is not known."""
+        """The count of both parts; the first bad row is lost, because the order of the parts is not known."""
         both = Count(self.name, keep_going=self.keep_going)
         both.rows, both.rows_bad = self.rows + other.rows, self.rows_bad + other.rows_bad
         both.copies, both.why = self.copies + other.copies, self.why + other.why
@@ -86,7 +86,7 @@ class Count:
         self.rows += len(chunk)
 
     def repeat(self, counts: IntArray) -> None:
-        """The good rows of the chunk that was just seen stand for so many rows each."""
+        """Note how many rows each good row of the last chunk stands for."""
         self.copies += int(counts.sum()) - len(counts)
 
     @property
@@ -145,7 +145,7 @@ class Tally(Count):
 
     @property
     def row_numbers(self) -> IntArray | None:
-        """The row numbers of the good rows, from 0, as often as they count; None if all are good and count once."""
+        """The row numbers of the good rows, from 0, each as often as it counts; None if all are good and count once."""
         if not self.rows_bad and not self._counts:
             return None
         good = np.ones(self.rows, dtype=np.bool_)

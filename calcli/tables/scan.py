@@ -1,7 +1,7 @@
-"""Parquet, Arrow IPC and NDJSON as lazy frames.
+"""Files as lazy frames: Parquet, Arrow IPC and NDJSON, and the parts that text files share with them.
 
-Each file is opened once: is it what its suffix says, which types does it have, which of them does polars change? Then
-the files become one frame, by the cheapest of three ways:
+Each typed file is opened once, to check that it is what its suffix says, and to find its types and those that polars
+changes. Then the files become one frame, by the cheapest of three ways:
 
 - NDJSON: one scan with the common schema, which polars need not infer again.
 - Parquet and Arrow IPC files of the same schema: one scan over all of them.
@@ -11,7 +11,7 @@ the files become one frame, by the cheapest of three ways:
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +20,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet
+from polars.io.plugins import register_io_source
 
 from calcli.errors import DataError
 from calcli.tables.arrow_types import (
@@ -31,14 +32,73 @@ from calcli.tables.arrow_types import (
     refuse_unknown_types,
     types_to_restore,
 )
-from calcli.tables.formats import JSON, Format
-from calcli.tables.frames import LocalFile, refuse_constants, refuse_other_columns, scan_frames
+from calcli.tables.formats import COMMAS, JSON, Dialect, Format
 from calcli.tables.io_errors import one_line, reading
 
 PATH_COLUMN = "calcli: the path of this row's file"
-"""A name for a column that lives inside a query only."""
+"""The name of a column that exists inside a query only."""
 
 JSON_BLOCK = 1 << 24
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """A regular, uncompressed file: an input, or the temporary copy of one.
+
+    Attributes
+    ----------
+    name
+        Its name in messages.
+    constants
+        Columns that the directory names give, the same in every row.
+    dialect
+        How a text file is written.
+    """
+
+    path: Path
+    name: str
+    format: Format
+    constants: Mapping[str, str | None]
+    dialect: Dialect = COMMAS
+
+
+def refuse_constants(file: LocalFile, names: Collection[str]) -> None:
+    """Refuse a file with a column that its directory names give too."""
+    both = [name for name in names if name in file.constants]
+    if both:
+        raise DataError(f"{file.name} has a column {both[0]!r}, and so have the directories above it")
+
+
+def refuse_other_columns(file: LocalFile, names: Collection[str], first: LocalFile, expected: Collection[str]) -> None:
+    """Refuse a file whose columns are not those of the first."""
+    missing = [name for name in expected if name not in names]
+    if missing:
+        raise DataError(f"{file.name} has no column {missing[0]!r}, which {first.name} has")
+    extra = [name for name in names if name not in expected]
+    if extra:
+        raise DataError(f"{file.name} has a column {extra[0]!r}, which {first.name} does not have")
+
+
+def scan_frames(
+    read: Callable[[Sequence[str]], Iterator[pl.DataFrame]], schema: Mapping[str, pl.DataType]
+) -> pl.LazyFrame:
+    """A lazy frame over the rows that `read` gives, for the columns that are needed, each time it is collected.
+
+    polars leaves filters and limits to its sources.
+    """
+
+    def frames(
+        columns: list[str] | None, predicate: pl.Expr | None, limit: int | None, _batch: int | None
+    ) -> Iterator[pl.DataFrame]:
+        left = limit
+        for frame in read(list(schema) if columns is None else columns):
+            part = frame if left is None else frame.head(left)
+            left = None if left is None else left - len(part)
+            yield part if predicate is None else part.filter(predicate)
+            if left == 0:
+                return
+
+    return register_io_source(frames, schema=dict(schema), is_pure=True)
 
 
 @dataclass(frozen=True)
@@ -50,7 +110,7 @@ class Part:
     arrow_types
         The types that polars changes, by column.
     levels
-        Of the columns that are ordered dictionaries.
+        The levels of the columns that are ordered dictionaries.
     stream
         Whether it is in Arrow's stream format, which polars cannot scan.
     """
@@ -109,7 +169,7 @@ def _open_parquet(file: LocalFile) -> Part:
 
 
 def _parquet_dictionaries(opened: Any, name: str) -> Iterator[pa.Array]:
-    """The dictionary of each row group; its first row is enough to see it."""
+    """The dictionary of each row group, which its first row shows."""
     for group in range(opened.num_row_groups):
         for batch in opened.iter_batches(batch_size=1, row_groups=[group], columns=[name]):
             yield batch.column(0).dictionary
@@ -140,7 +200,7 @@ def _open_ipc(file: LocalFile) -> Part:
 
 
 def _scan_stream(path: Path, arrow: pa.Schema) -> pl.LazyFrame:
-    """Arrow's stream format, batch by batch."""
+    """A file in Arrow's stream format, read batch by batch."""
     target = readable(arrow)
 
     def read(keep: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -161,7 +221,7 @@ def _open_ndjson(file: LocalFile) -> Part:
 
 
 def _refuse_mixed(file: LocalFile, schema: pl.Schema) -> None:
-    """Refuse a key whose values are text in some rows and not in others: polars would turn all of them into text."""
+    """Refuse a key with text in some rows and other values elsewhere: polars would turn all of them into text."""
     texts = [(name, text) for name, dtype in schema.items() if (text := _text_in(dtype)) is not None]
     if not texts:
         return
@@ -180,7 +240,7 @@ def _refuse_mixed(file: LocalFile, schema: pl.Schema) -> None:
 
 
 def _text_in(dtype: Any) -> pa.DataType | None:
-    """The part of a type that is text, at any depth; None where nothing is."""
+    """The part of a type that is text, at any depth; None if there is none."""
     if isinstance(dtype, pl.Struct):
         texts = [(field.name, text) for field in dtype.fields if (text := _text_in(field.dtype)) is not None]
         return pa.struct(texts) if texts else None
@@ -225,7 +285,7 @@ def _one_by_one(files: Sequence[LocalFile], parts: Sequence[Part], target: Mappi
 
 
 def _with_constants(frame: pl.LazyFrame, files: Sequence[LocalFile]) -> pl.LazyFrame:
-    """A scan over several files, with the constants of each in place of its path."""
+    """A scan over several files, with the constants of each file instead of its path."""
     types = _constant_types(files)
     if not types:
         return frame
@@ -240,7 +300,7 @@ def _with_constants(frame: pl.LazyFrame, files: Sequence[LocalFile]) -> pl.LazyF
 
 
 def _constant_types(files: Sequence[LocalFile]) -> dict[str, pl.DataType]:
-    """Directory names of integers make an integer column, all others text."""
+    """The types of the constants: integers if all values are, else text."""
     types: dict[str, pl.DataType] = {}
     for name in files[0].constants:
         values = pl.Series([file.constants[name] for file in files], dtype=pl.String).drop_nulls()

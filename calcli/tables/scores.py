@@ -1,15 +1,20 @@
-"""Finding the score columns, by flags or by names."""
+"""Find the score columns by flags or names, and judge by their values whether they are logits or probabilities."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import FloatArray
 from calcli.errors import DataError, UsageError, available, nearest, unknown_name
 from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
 from calcli.tables.labels import Labels, class_text, positive_class
+from calcli.tables.source import logarithm_of
 
 STEMS: Mapping[str, ScoreKind] = {
     "logit": "logit",
@@ -33,6 +38,18 @@ OF_ONE_CLASS = ("prob", "proba", "probability", "pred_proba", "y_prob")
 
 INTEGER = re.compile(r"-?(0|[1-9]\d*)")
 
+SLACK = 1e-6
+"""How far outside [0, 1] a probability may be, because float32 rounds."""
+
+SUM_SLACK = 1e-3
+"""How far the probabilities of a row may sum from 1."""
+
+ENOUGH = 20
+"""With fewer rows, logits are not suspected to be probabilities."""
+
+SOME = 0.1
+"""Up to this share of scores outside [0, 1] may be mistakes among probabilities; with more, the scores are logits."""
+
 
 class NoScoreError(DataError):
     """There is no score column, by flag or by name."""
@@ -49,9 +66,9 @@ class Candidate:
     Attributes
     ----------
     classes
-        Those that the columns name; None for a single column.
+        The classes that the columns name; None for a single column.
     stem
-        The column, or what comes before the class in the names of several.
+        The column, or the part before the class in the names of several.
     """
 
     score: Score
@@ -69,7 +86,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ClassSpec:
     """The classes that are known before the score is looked for.
 
     `fixed`: they are given by a flag or an artifact, so score columns cannot add any.
@@ -84,19 +101,19 @@ class Wanted:
 
 
 def find_scores(
-    names: Sequence[str], flags: Flags, wanted: Wanted, numeric: Callable[[], list[str]]
+    names: Sequence[str], flags: Flags, spec: ClassSpec, numeric: Callable[[], list[str]]
 ) -> list[Candidate]:
     """The score columns: one candidate, or two if there are logits and probabilities.
 
-    `numeric` gives the names of the columns of numbers: only these are suggested where there is no score.
+    `numeric` gives the names of the columns of numbers: only these are suggested if there is no score.
     """
     if flags.prob is not None and flags.logit is not None:
         raise UsageError("--prob and --logit are both given", hint="give only one of them")
     if flags.prob is not None:
-        return [named_score(names, flags.prob, "prob", wanted, flag="--prob")]
+        return [named_score(names, flags.prob, "prob", spec, flag="--prob")]
     if flags.logit is not None:
-        return [named_score(names, flags.logit, "logit", wanted, flag="--logit")]
-    candidates = list(_by_name(names, wanted, flags.positive))
+        return [named_score(names, flags.logit, "logit", spec, flag="--logit")]
+    candidates = list(_by_name(names, spec, flags.positive))
     for kind in ("logit", "prob"):
         same = [candidate for candidate in candidates if candidate.score.kind == kind]
         if len(same) > 1:
@@ -105,56 +122,56 @@ def find_scores(
                 hint=f"choose one, for example {same[0].flag}",
             )
     if not candidates:
-        _refuse_without_score(names, wanted, numeric)
+        _refuse_without_score(names, spec, numeric)
     return candidates
 
 
-def fitted_score(names: Sequence[str], score: Score, wanted: Wanted, numeric: Callable[[], list[str]]) -> Candidate:
-    """The score that an artifact was fitted on: where it is absent, no other column is taken for it."""
+def fitted_score(names: Sequence[str], score: Score, spec: ClassSpec, numeric: Callable[[], list[str]]) -> Candidate:
+    """The score that an artifact was fitted on; no other column is taken in its stead."""
     absent = next((column for column in score.columns if column not in names), None)
     if absent is None:
-        return Candidate(score, score.columns[0], wanted.labels)
+        return Candidate(score, score.columns[0], spec.labels)
     similar = nearest(absent, numeric()) if len(score.columns) == 1 else None
-    other = next(iter(_by_name(names, wanted)), Candidate(Score(score.kind, ()), similar or "COL"))
+    other = next(iter(_by_name(names, spec)), Candidate(Score(score.kind, ()), similar or "COL"))
     raise OtherTableError(
         f"no column {absent!r}, the score that the artifact was fitted on; {available(names)}",
         hint=f"if the score has another name here, name it: {other.flag}",
     )
 
 
-def named_score(names: Sequence[str], value: str, kind: ScoreKind, wanted: Wanted, *, flag: str) -> Candidate:
+def named_score(names: Sequence[str], value: str, kind: ScoreKind, spec: ClassSpec, *, flag: str) -> Candidate:
     """The column that a flag names, or the columns per class if it names their stem."""
-    many = per_class(names, value, kind, wanted)
-    if many is not None and (value not in names or (wanted.count or 2) > 2):
+    many = per_class(names, value, kind, spec)
+    if many is not None and (value not in names or (spec.count or 2) > 2):
         return many
     if value not in names:
         raise DataError(f"{flag}: no columns {value}_<class>, and {unknown_name('column', value, names)}")
-    if wanted.count is not None and wanted.count > 2:
+    if spec.count is not None and spec.count > 2:
         raise DataError(
-            f"{flag} {value} is one column, but there are {wanted.count} classes",
-            hint=f"a column for each is expected: {', '.join(_expected(value, wanted))}",
+            f"{flag} {value} is one column, but there are {spec.count} classes",
+            hint=f"a column for each is expected: {', '.join(_expected(value, spec))}",
         )
     return Candidate(Score(kind, (value,)), value)
 
 
-def _by_name(names: Sequence[str], wanted: Wanted, positive: str | None = None) -> list[Candidate]:
-    """The columns that are named like scores; none that is less sure than another."""
-    found = list(_with_stems(names, wanted, [stem for stem in STEMS if stem not in DOUBTFUL]))
-    return found or list(_of_one_class(names, wanted, positive)) or list(_with_stems(names, wanted, DOUBTFUL))
+def _by_name(names: Sequence[str], spec: ClassSpec, positive: str | None = None) -> list[Candidate]:
+    """The columns that are named like scores, by the surest kind of name that occurs."""
+    found = list(_with_stems(names, spec, [stem for stem in STEMS if stem not in DOUBTFUL]))
+    return found or list(_of_one_class(names, spec, positive)) or list(_with_stems(names, spec, DOUBTFUL))
 
 
-def _of_one_class(names: Sequence[str], wanted: Wanted, flag: str | None) -> Iterator[Candidate]:
-    """The column ``<stem>_<class>`` of the positive class, where there is none of the other."""
-    if wanted.labels is None or wanted.count != 2:
+def _of_one_class(names: Sequence[str], spec: ClassSpec, flag: str | None) -> Iterator[Candidate]:
+    """The column ``<stem>_<class>`` of the positive class, if the other class has none."""
+    if spec.labels is None or spec.count != 2:
         return
     try:
-        positive = positive_class(wanted.labels, flag)
+        positive = positive_class(spec.labels, flag)
     except DataError:  # which is the positive one?
         return
-    place = next(place for place, label in enumerate(wanted.labels.values) if label == positive)
-    other = class_text(wanted.labels.values[1 - place])
-    numbered = set() if wanted.labels.type == "string" else {str(place)}
-    own = ({class_text(wanted.labels.values[place])} | numbered) - {other}
+    index = next(index for index, label in enumerate(spec.labels.values) if label == positive)
+    other = class_text(spec.labels.values[1 - index])
+    numbered = set() if spec.labels.type == "string" else {str(index)}
+    own = ({class_text(spec.labels.values[index])} | numbered) - {other}
     for stem in OF_ONE_CLASS:
         ends = _ends(names, stem)
         of_classes = [end for end in ends if end in own or end == other or INTEGER.fullmatch(end)]
@@ -163,35 +180,35 @@ def _of_one_class(names: Sequence[str], wanted: Wanted, flag: str | None) -> Ite
             yield Candidate(Score(STEMS[stem], (name,)), name)
 
 
-def _with_stems(names: Sequence[str], wanted: Wanted, stems: Sequence[str]) -> Iterator[Candidate]:
+def _with_stems(names: Sequence[str], spec: ClassSpec, stems: Sequence[str]) -> Iterator[Candidate]:
     kinds = {stem: STEMS[stem] for stem in stems}
-    binary = wanted.count is None or wanted.count <= 2
+    binary = spec.count is None or spec.count <= 2
     singles = [Candidate(Score(kind, (stem,)), stem) for stem, kind in kinds.items() if binary and stem in names]
     yield from singles
     for stem, kind in kinds.items():
-        many = per_class(names, stem, kind, wanted)
+        many = per_class(names, stem, kind, spec)
         if many is None or many.classes is None:
             continue
         # Without labels, "value" in p_value could be a class; if there is a column p too, it is not taken for one.
-        if not (singles and wanted.labels is None and many.classes.type == "string"):
+        if not (singles and spec.labels is None and many.classes.type == "string"):
             yield many
 
 
-def per_class(names: Sequence[str], stem: str, kind: ScoreKind, wanted: Wanted) -> Candidate | None:
+def per_class(names: Sequence[str], stem: str, kind: ScoreKind, spec: ClassSpec) -> Candidate | None:
     """The columns ``<stem>_<class>`` or ``<stem>_0 .. K-1``, if there is one for each class."""
     ends = _ends(names, stem)
     if len(ends) < 2:
         return None
-    if wanted.labels is None:
-        labels = _unlabelled(ends)
+    if spec.labels is not None and spec.fixed:
+        labels = spec.labels
     else:
-        labels = wanted.labels if wanted.fixed else _widened(wanted.labels, ends)
+        labels = _unlabelled(ends) if spec.labels is None else _widened(spec.labels, ends)
     columns = [ends.get(class_text(value), ends.get(str(value), "")) for value in labels.values]
     if not all(columns):
-        if labels.type == "string" and not wanted.fixed:
+        if labels.type == "string" and not spec.fixed:
             return None  # 0 .. K-1 does not tell the order of classes that are text
-        columns = [ends.get(str(place), "") for place in range(len(labels.values))]
-        if not all(columns) or (not wanted.fixed and str(len(columns)) in ends):
+        columns = [ends.get(str(index), "") for index in range(len(labels.values))]
+        if not all(columns) or (not spec.fixed and str(len(columns)) in ends):
             return None
     return Candidate(Score(kind, tuple(columns)), stem, labels) if len(columns) > 1 else None
 
@@ -210,50 +227,50 @@ def _unlabelled(ends: Mapping[str, str]) -> Labels:
 
 
 def _counted(ends: Mapping[str, str]) -> int:
-    """K, if the ends are 0 .. K-1 and other text; else 0."""
+    """K if the ends are 0 .. K-1 and perhaps other text, else 0."""
     count = sum(INTEGER.fullmatch(end) is not None for end in ends)
-    return count if count > 1 and all(str(place) in ends for place in range(count)) else 0
+    return count if count > 1 and all(str(index) in ends for index in range(count)) else 0
 
 
 def _widened(labels: Labels, ends: Mapping[str, str]) -> Labels:
-    """The labels, with further classes that columns name: a sample may lack a class."""
+    """The labels, and further classes that columns name, because a sample may lack a class."""
     values: tuple[Label, ...]
+    if labels.type == "bool":
+        return labels
     if labels.type == "string":
         values = tuple(sorted(ends))
-    elif labels.type == "bool":
-        return labels
     else:
         values = tuple(sorted(int(end) for end in ends if INTEGER.fullmatch(end)))
     return Labels(labels.type, values) if set(labels.values) <= set(values) else labels
 
 
-def _expected(stem: str, wanted: Wanted) -> list[str]:
-    texts = [f"{stem}_{class_text(label)}" for label in (wanted.labels.values if wanted.labels else ())]
+def _expected(stem: str, spec: ClassSpec) -> list[str]:
+    texts = [f"{stem}_{class_text(label)}" for label in (spec.labels.values if spec.labels else ())]
     return texts if len(texts) <= 4 else [*texts[:3], "…", texts[-1]]
 
 
-def _refuse_without_score(names: Sequence[str], wanted: Wanted, numeric: Callable[[], list[str]]) -> NoReturn:
-    """Raise the error that says most: score columns that do not fit the classes, or names that are nearly right."""
+def _refuse_without_score(names: Sequence[str], spec: ClassSpec, numeric: Callable[[], list[str]]) -> NoReturn:
+    """Raise the most helpful error: score columns that do not fit the classes, or names that are nearly right."""
     # 1. columns by class that are not those of the labels
     for stem in STEMS:
         count = _counted(_ends(names, stem))
-        if count and wanted.fixed and wanted.count not in (None, count):
+        if count and spec.fixed and spec.count not in (None, count):
             raise DataError(
-                f"there are {wanted.count} classes, but {count} columns {stem}_0 … {stem}_{count - 1}",
+                f"there are {spec.count} classes, but {count} columns {stem}_0 … {stem}_{count - 1}",
                 hint="name as many classes as columns, in their order, with --classes",
             )
-        if count and wanted.labels is not None and wanted.labels.type == "string":
+        if count and spec.labels is not None and spec.labels.type == "string":
             raise DataError(
                 f"the columns {stem}_0 … {stem}_{count - 1} do not say which class is which: the labels are "
-                + ", ".join(class_text(label) for label in wanted.labels.values[:8]),
+                + ", ".join(class_text(label) for label in spec.labels.values[:8]),
                 hint="name the classes in the order of the columns: --classes a,b,c",
             )
     # 2. one column for more than two classes
     single = [stem for stem in STEMS if stem in names]
-    if single and wanted.count is not None:
+    if single and spec.count is not None:
         raise DataError(
-            f"{single[0]!r} is one column, but there are {wanted.count} classes",
-            hint=f"a column for each is expected: {', '.join(_expected(single[0], wanted))}",
+            f"{single[0]!r} is one column, but there are {spec.count} classes",
+            hint=f"a column for each is expected: {', '.join(_expected(single[0], spec))}",
         )
     # 3. nothing is named like a score
     likely = numeric()
@@ -267,5 +284,126 @@ def _refuse_without_score(names: Sequence[str], wanted: Wanted, numeric: Callabl
 
 def score_named(name: str, classes: Sequence[Label], score: Score) -> bool:
     """Whether a column is named like a score."""
-    ends = {class_text(label) for label in classes} | {str(place) for place in range(len(classes))}
+    ends = {class_text(label) for label in classes} | {str(index) for index in range(len(classes))}
     return name in STEMS or name in score.columns or any(end in ends for stem in STEMS for end in _ends([name], stem))
+
+
+def _outside(rows: FloatArray) -> NDArray[np.bool_]:
+    """Whether a number in each row is no probability."""
+    outside: NDArray[np.bool_] = np.logical_or.reduce((rows < -SLACK) | (rows > 1.0 + SLACK), axis=1)
+    return outside
+
+
+def _not_summing_to_one(rows: FloatArray) -> NDArray[np.bool_]:
+    apart: NDArray[np.bool_] = np.abs(rows.sum(axis=1) - 1.0) > SUM_SLACK
+    return apart
+
+
+class Scale:
+    """Finds logits that look like probabilities, and probabilities that look like logits.
+
+    `flags` says whether the error may suggest --logit and --prob.
+    """
+
+    def __init__(self, score: Score, *, flags: bool = True) -> None:
+        self.score = score
+        self.flags = flags
+        self.rows = 0
+        self.least = np.inf
+        self.greatest = -np.inf
+        self.outside = 0
+        self.sums_to_one = True
+
+    def __add__(self, other: Scale) -> Scale:
+        """The scale of all rows."""
+        both = Scale(self.score, flags=self.flags)
+        both.rows, both.outside = self.rows + other.rows, self.outside + other.outside
+        both.least, both.greatest = min(self.least, other.least), max(self.greatest, other.greatest)
+        both.sums_to_one = self.sums_to_one and other.sums_to_one
+        return both
+
+    def see(self, values: FloatArray) -> None:
+        """Take in the scores of a chunk."""
+        rows = values if values.ndim == 2 else values[:, None]
+        if not np.isfinite(rows).all():
+            rows = rows[np.isfinite(rows).all(axis=1)]
+        if not len(rows):
+            return
+        self.rows += len(rows)
+        self.least = min(self.least, float(rows.min()))
+        self.greatest = max(self.greatest, float(rows.max()))
+        if self.score.kind == "prob":
+            self.outside += int(_outside(rows).sum())
+        elif values.ndim == 2 and self.sums_to_one:
+            self.sums_to_one = not _not_summing_to_one(rows).any()
+
+    def judge(self) -> None:
+        """Refuse logits that all lie in [0, 1], and probabilities many of which do not."""
+        first = self.score.columns[0]
+        inside = self.least >= 0.0 and self.greatest <= 1.0
+        if self.score.kind == "logit" and self.rows >= ENOUGH and inside and self.sums_to_one:
+            raise DataError(
+                f"{first!r} looks like probabilities, not logits: all {self.rows:,} values lie in [0, 1]",
+                hint=f"pass --prob {self._stem(first)}",
+            )
+        if self.score.kind == "prob" and self.outside > self.rows / 10:
+            if (inner := logarithm_of(first)) is not None:
+                raise DataError(
+                    f"{inner!r} holds no logarithms of probabilities: {self.outside:,} of {self.rows:,} are above 0",
+                    hint=f"pass --logit {inner} if they are log-odds" if self.flags else None,
+                )
+            instead = f"pass --logit {self._stem(first)}" if self.flags else "a probability is wanted here"
+            percent = self.least >= 0.0 and self.greatest <= 100.0
+            raise DataError(
+                f"{first!r} looks like {'percentages' if percent else 'logits'}, not probabilities: "
+                f"{self.outside:,} of {self.rows:,} rows lie outside [0, 1]",
+                hint="divide it by 100" if percent else instead,
+            )
+
+    def _stem(self, first: str) -> str:
+        return first if len(self.score.columns) == 1 else first.rpartition("_")[0]
+
+
+def kind_of(scores: FloatArray, given: str) -> ScoreKind:
+    """The kind of scores in an array: `given`, or else judged by their values; doubtful scores are refused."""
+    if given == "prob":
+        check_probabilities(scores)
+    if given in ("logit", "prob"):
+        return cast("ScoreKind", given)
+    if given != "auto":
+        raise UsageError(f"input={given!r} is none of 'auto', 'logit', 'prob'")
+    rows = scores.reshape(len(scores), -1)
+    outside = _outside(rows)
+    if not outside.any():
+        if scores.ndim == 2 and _not_summing_to_one(rows).any():
+            raise DataError(
+                "the scores lie in [0, 1], but not all rows sum to 1",
+                hint="say input='logit' if they are logits, or divide each row by its sum",
+            )
+        return "prob"
+    if outside.mean() <= SOME:
+        raise DataError(
+            f"{int(outside.sum()):,} of {len(rows):,} scores lie outside [0, 1]: they may be logits, or mistaken",
+            hint="say input='logit', or correct them",
+        )
+    if rows.min() >= 0.0 and rows.max() <= 100.0:
+        raise DataError(
+            "the scores lie between 0 and 100: percentages, or logits", hint="divide by 100, or say input='logit'"
+        )
+    return "logit"
+
+
+def check_probabilities(scores: FloatArray) -> None:
+    """Refuse numbers outside [0, 1], and rows that do not sum to 1."""
+    rows = scores.reshape(len(scores), -1)
+    outside = _outside(rows)
+    if outside.any():
+        raise DataError(
+            f"{int(outside.sum()):,} of {len(rows):,} probabilities lie outside [0, 1], first in row {outside.argmax()}"
+        )
+    if scores.ndim == 2:
+        apart = _not_summing_to_one(rows)
+        if apart.any():
+            raise DataError(
+                f"in {int(apart.sum()):,} rows the probabilities do not sum to 1, first in {apart.argmax()}"
+            )

@@ -1,9 +1,9 @@
-"""Writing tables to files, objects, databases, devices, pipes and standard output.
+"""Write tables to files, objects, databases, devices, pipes and standard output.
 
 A file is written under a temporary name and replaces its target once it is complete (`files.replacing`); an object is
-sent once a temporary file is complete, and the rows of a database are committed with the last one. So an error before
-that leaves the target as it was. Devices, pipes and standard output are written directly. In text formats, null
-is an empty field and an empty string a quoted one, so both can be read back.
+sent once a temporary file is complete, and the rows of a database are committed with the last one. So an error leaves
+the target as it was. Devices, pipes and standard output are written directly. In text formats null is an empty field
+and an empty string a quoted one, so that both can be read back.
 
 polars writes Parquet into files by itself. Everything else goes through `_Outlet`, a stream in Python that keeps the
 error of the operating system. Columns of Arrow types that polars does not have take a detour over a temporary Arrow
@@ -30,7 +30,7 @@ import pyarrow.parquet
 
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.files import replacing
-from calcli.places import Database, Url, databases, folder, place, stores
+from calcli.places import Database, Url, external_tables, folder, place, stores
 from calcli.tables.arrays import check_years
 from calcli.tables.arrow_types import OLDEST, ArrowTypes
 from calcli.tables.formats import JSON, SEPARATORS, Dialect, Format, compression_of, format_of
@@ -62,11 +62,11 @@ def write(
     target
         A path, or ``-`` for standard output, which needs `format`.
     format
-        If the suffix does not tell.
+        The format, if the suffix does not tell.
     arrow_types
         Types to restore in Parquet and Arrow files (`Source.arrow_types`).
     dialect
-        Of CSV or TSV, where it is not that of the format.
+        How CSV or TSV is written, if not as by default.
     """
     path = place(target)
     if isinstance(path, Database):
@@ -102,12 +102,14 @@ def _insert(frame: pl.LazyFrame, database: Database) -> int:
             rows += len(part)
             yield from part.to_arrow(compat_level=OLDEST).to_batches()
 
-    databases.write(database, plain.collect_schema().to_frame().to_arrow(compat_level=OLDEST).schema, batches())
+    external_tables.write_rows(
+        database, plain.collect_schema().to_frame().to_arrow(compat_level=OLDEST).schema, batches()
+    )
     return rows
 
 
 def write_bytes(data: bytes, target: str | os.PathLike[str]) -> None:
-    """Write a file that is not a table in the same way; ``-`` is standard output."""
+    """Write a file that is no table, as `write` does; ``-`` is standard output."""
     path = folder(target)
     with writing(_shown(path)), _opened(path) as (stream, _):
         stream.write(data)
@@ -115,7 +117,7 @@ def write_bytes(data: bytes, target: str | os.PathLike[str]) -> None:
 
 
 def _folder_of(path: Path | Url) -> Path:
-    """Where temporary files are made for it."""
+    """The directory of temporary files for a target."""
     return path.parent if isinstance(path, Path) else Path(tempfile.gettempdir())
 
 
@@ -125,7 +127,7 @@ def _shown(path: Path | Url) -> str:
 
 @contextlib.contextmanager
 def _opened(path: Path | Url) -> Iterator[tuple[IO[bytes], bool]]:
-    """Standard output, a device or a pipe, or a temporary file that will replace `path` (True)."""
+    """A stream, and whether it is a temporary file that will replace `path`; else it is the target itself."""
     if isinstance(path, Url):
         with tempfile.TemporaryFile() as copy:
             yield copy, True
@@ -273,6 +275,7 @@ def _arrow_writer(kind: Format, sink: Any, schema: pa.Schema) -> Any:
 
 
 def _refuse_what_text_cannot_hold(schema: pl.Schema, kind: Format, name_of_kind: str | None = None) -> None:
+    """Refuse columns of bytes, and for CSV nested columns."""
     for name, dtype in schema.items():
         if _holds_bytes(dtype) or (kind in SEPARATORS and (dtype.is_nested() or _storage(dtype) is not None)):
             raise DataError(
@@ -288,7 +291,7 @@ def _storage(dtype: Any) -> Any:
 
 
 def _holds_bytes(dtype: Any) -> bool:
-    """Whether a type is binary, or contains a binary type at any depth."""
+    """Whether a type is binary, or contains bytes at any depth."""
     parts = [part.dtype for part in dtype.fields] if isinstance(dtype, pl.Struct) else [_storage(dtype)]
     parts += [getattr(dtype, name, None) for name in ("inner", "key", "value")]  # of lists, arrays and maps
     return dtype in (pl.Binary, pl.Object) or any(_holds_bytes(part) for part in parts if part is not None)

@@ -1,24 +1,28 @@
 """Sources: files, globs, directories, URLs, standard input or frames, opened once and read as often as needed.
 
-A `Source` owns the temporary copies of what cannot be read twice, and deletes them when it is closed.
+A `Source` owns the temporary copies of inputs that cannot be read twice, and deletes them when it is closed.
+
+Its columns are those that are stored and those that a path names: ``response.logprobs[0]`` is an item of a list in a
+field of the column ``response``, and ``exp(PATH)`` is the probability whose logarithm the path or column holds.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, cast
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, UsageError, unknown_name
 from calcli.files import as_text
 from calcli.tables.arrow_types import (
     ArrowTypes,
@@ -29,15 +33,12 @@ from calcli.tables.arrow_types import (
     refuse_unknown_types,
     types_to_restore,
 )
-from calcli.tables.formats import SEPARATORS, Dialect, Format, check_delimiter
-from calcli.tables.frames import LocalFile
-from calcli.tables.infer import cast_text, infer_schema
+from calcli.tables.formats import SEPARATORS, Dialect, Format
 from calcli.tables.io_errors import one_line, reading
-from calcli.tables.nested import computed
-from calcli.tables.paths import InputFile, Inputs, find_inputs
-from calcli.tables.scan import scan_typed
+from calcli.tables.paths import Inputs, find_inputs
+from calcli.tables.scan import LocalFile, scan_typed
 from calcli.tables.spool import Spool
-from calcli.tables.text import in_their_dialect, scan_text
+from calcli.tables.text import cast_text, in_their_dialect, infer_schema, scan_text
 
 
 class PandasFrame(Protocol):
@@ -52,6 +53,11 @@ class PandasFrame(Protocol):
 Frame: TypeAlias = pl.DataFrame | pl.LazyFrame | pa.Table | pa.RecordBatch | PandasFrame
 Data: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Frame
 
+Schema: TypeAlias = Mapping[str, pl.DataType]
+
+ITEM = re.compile(r"\[(-?\d{1,9})\]")
+EXP = re.compile(r"exp\((.+)\)", re.DOTALL)
+
 
 @dataclass(frozen=True)
 class FileFact:
@@ -62,9 +68,9 @@ class FileFact:
     path
         None for standard input.
     bytes, sha256
-        Of a database, or a table of Delta or Iceberg: of the Parquet file that its rows were kept in.
+        For a database, or a table of Delta or Iceberg, those of the Parquet file with its rows.
     query
-        What was asked of a database, or the version of a table of Delta or Iceberg.
+        The query to a database, or the version of a table of Delta or Iceberg.
     """
 
     path: str | None
@@ -73,7 +79,7 @@ class FileFact:
     query: str | None = None
 
     def to_json(self) -> dict[str, str | int | None]:
-        """Of a report or a manifest."""
+        """The entry of a report or a manifest."""
         path = None if self.path is None else as_text(self.path)
         plain: dict[str, str | int | None] = {"path": path, "bytes": self.bytes, "sha256": self.sha256}
         return plain if self.query is None else {**plain, "query": self.query}
@@ -91,13 +97,12 @@ class Source:
     paths
         The files; none for frames and standard input.
     raw
-        The columns as they are in the file. In text formats every column is a String, so that ``007`` and ``1.50``
-        pass through unchanged; `text.as_written` gives numbers their decimal commas back. After them come those that
-        are computed (`find`).
+        The columns as they are in the file, then those that are computed (`find`). In text formats every column is a
+        String, so that ``007`` and ``1.50`` pass through unchanged; `text.as_written` restores decimal commas.
     text
         Whether it is a text format.
     dialect
-        Of files in a text format.
+        How files in a text format are written.
     arrow_types
         The types that polars does not have, for `sink.write` to restore.
     stem
@@ -154,7 +159,7 @@ class Source:
 
     @property
     def stored(self) -> tuple[str, ...]:
-        """The names of the columns that are not computed."""
+        """The names of the columns without those that are computed."""
         return tuple(self._stored)
 
     @cached_property
@@ -173,9 +178,9 @@ class Source:
             return infer_schema(self.raw.select(self._stored.names())) if self.text else self._stored
 
     def find(self, *names: str | None, known: bool = False) -> None:
-        """Compute the columns that paths name, where there is no column of that name; other names are left alone.
+        """Add the columns that paths name; names that are columns already, or no paths, are left alone.
 
-        A path that ends nowhere is refused, unless it is `known` from another table.
+        A path that leads nowhere is refused, unless it is `known` from another table.
         """
         for name in names:
             if name is None or name in self.columns:
@@ -192,12 +197,19 @@ class Source:
                 for cached in ("columns", "schema"):
                     self.__dict__.pop(cached, None)
 
+    def named(self, name: str, flag: str) -> str:
+        """The column that `flag` names, computed if need be; an error if there is none."""
+        self.find(name)
+        if name not in self.columns:
+            raise DataError(f"{flag}: {unknown_name('column', name, self.columns)}")
+        return name
+
     def holds_text(self, name: str) -> bool:
-        """Whether numbers may be written as text in this column: in text formats, and within nested columns."""
+        """Whether this column may hold numbers as text: in a text format, or within a nested column."""
         return self.text or self._computed.get(name) == pl.String
 
     def typed(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """The rows with the types of `schema`, all columns or some."""
+        """The rows with the types of `schema`; all columns or some."""
         names = self.columns if columns is None else tuple(columns)
         if not self.text:
             return self.raw if columns is None else self.raw.select(names)
@@ -228,12 +240,13 @@ class Source:
             return tuple(self.rows() for _ in self.files())
         separator, counts = None if self.dialect is None else self.dialect.separator, []
         for path in self._local:
-            with _from_files(find_inputs(path, self.format), Spool(), separator) as part:  # it may have no rows
+            inputs = replace(find_inputs(path, self.format), separator=separator)
+            with _from_files(inputs, Spool()) as part:  # it may have no rows
                 counts.append(part.rows())
         return tuple(counts)
 
     def files(self) -> tuple[FileFact, ...]:
-        """Size and hash of each input file (compressed, if it is); the first call reads them all."""
+        """The size and hash of each input file, as it is stored; the first call reads all of them."""
         return self._files
 
     @cached_property
@@ -241,10 +254,14 @@ class Source:
         spool = self._spool
         if self._inputs is None or spool is None:
             return ()
-        return tuple(
-            _fact(spool.original(file) or local, file, spool.asked(file))
-            for file, local in zip(self._inputs.files, self._local, strict=True)
-        )
+        facts = []
+        for file, local in zip(self._inputs.files, self._local, strict=True):
+            content = spool.original(file) or local
+            with reading(file.name), content.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+                path = None if file.path is None else str(file.path)
+                facts.append(FileFact(path, stream.tell(), digest, spool.asked(file)))
+        return tuple(facts)
 
 
 def open_source(
@@ -263,20 +280,20 @@ def open_source(
         columns; or a table of Delta or Iceberg), the URL of an object or of several, a `Database`, ``-`` for standard
         input, several of those, or a frame of polars, pandas or pyarrow.
     format
-        Of the files, if their suffixes do not tell.
+        The format of the files, if their suffixes do not tell.
     delimiter
-        What stands between the fields of text files, if their first lines do not tell.
+        The separator of the fields in text files, if their first lines do not tell.
     last
-        Of the files so many, the last ones; a frame and standard input are one.
+        The number of files to read, the last ones; a frame and standard input count as one.
     """
     if isinstance(data, pl.LazyFrame):
         return _checked_names(Source(data, name="the lazy frame"))
     if not isinstance(data, str | os.PathLike | Sequence):
         return _from_memory(data)
-    inputs = find_inputs(data, format, last)
+    inputs = find_inputs(data, format, last, delimiter)
     spool = Spool()
     try:
-        source = _from_files(inputs, spool, check_delimiter(delimiter, inputs.files[0].format))
+        source = _from_files(inputs, spool)
         _refuse_without_rows(source)
     except BaseException:
         spool.clear()
@@ -299,14 +316,16 @@ def _refuse_without_rows(source: Source) -> None:
         raise DataError(f"{source.name} has no rows")
 
 
-def _from_files(inputs: Inputs, spool: Spool, separator: str | None) -> Source:
-    kind = inputs.files[0].format
+def _from_files(inputs: Inputs, spool: Spool) -> Source:
+    kind = inputs.format
     files = [LocalFile(spool.local(file), file.name, kind, file.partition) for file in inputs.files]
     dialect = None
     if kind in SEPARATORS:
-        files = in_their_dialect(files, separator)
+        files = in_their_dialect(files, inputs.separator)
         dialect = files[0].dialect
-    frame, arrow_types = (scan_text(files), None) if kind in SEPARATORS else scan_typed(files)
+        frame, arrow_types = scan_text(files), None
+    else:
+        frame, arrow_types = scan_typed(files)
     return Source(
         frame,
         name=inputs.name,
@@ -354,7 +373,78 @@ def _from_arrow(table: pa.Table, name: str) -> Source:
     return Source(frame, name=name, arrow_types=types_to_restore(table.schema, frame.collect_schema()))
 
 
-def _fact(content: Path, file: InputFile, asked: str | None) -> FileFact:
-    with reading(file.name), content.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        return FileFact(None if file.path is None else str(file.path), stream.tell(), digest, asked)
+class Computed(NamedTuple):
+    """A column that is computed from others, and its type."""
+
+    values: pl.Expr
+    dtype: pl.DataType
+
+
+def logarithm_of(name: str) -> str | None:
+    """The column or path in ``exp(...)``; None for other names."""
+    found = EXP.fullmatch(name)
+    return None if found is None else found[1]
+
+
+def computed(name: str, schema: Schema) -> Computed | None:
+    """The column that a name stands for; None if it is no path into a column of the table.
+
+    A field or an item that a row lacks is null.
+    """
+    inner = logarithm_of(name)
+    if inner is None:
+        return _at(name, schema)
+    found = Computed(pl.col(inner), schema[inner]) if inner in schema else _at(inner, schema)
+    if found is None:
+        raise DataError(f"{name}: {unknown_name('column', inner, schema)}")
+    if not (found.dtype.is_numeric() or found.dtype == pl.String):
+        raise DataError(f"{name}: {inner!r} is {found.dtype}, not a number", hint=hint_inside(inner, found.dtype))
+    return Computed(found.values.cast(pl.Float64, strict=False).exp(), pl.Float64())
+
+
+def hint_inside(name: str, dtype: pl.DataType) -> str | None:
+    """A hint how to name a part of a nested column; None for other types."""
+    if isinstance(dtype, pl.Struct) and dtype.fields:
+        return f"name a field of it, as in {name}.{dtype.fields[0].name}"
+    return f"name an item of it, as in {name}[0]" if isinstance(dtype, pl.List | pl.Array) else None
+
+
+def _at(path: str, schema: Schema) -> Computed | None:
+    """The value at a path; None if no nested column begins it."""
+    column = _longest(path, schema, nested=True)
+    return None if column is None else _inside(path, column, Computed(pl.col(column), schema[column]))
+
+
+def _inside(path: str, known: str, part: Computed) -> Computed:
+    """The value at a path, of which `known` leads to `part`."""
+    rest, (values, dtype) = path[len(known) :], part
+    if not rest:
+        return part
+    if isinstance(dtype, pl.Struct) and rest.startswith("."):
+        fields = {field.name: _type(field.dtype) for field in dtype.fields}
+        name = _longest(rest[1:], fields)
+        if name is None:
+            wanted = re.split(r"[.[]", rest[1:])[0]
+            raise DataError(f"{path}: {unknown_name(f'field of {known!r}:', wanted, fields)}")
+        return _inside(path, f"{known}.{name}", Computed(values.struct.field(name), fields[name]))
+    item = ITEM.match(rest)
+    if item is not None and isinstance(dtype, pl.List | pl.Array):
+        of_lists = values.list if isinstance(dtype, pl.List) else values.arr
+        found = of_lists.get(int(item[1]), null_on_oob=True)
+        return _inside(path, known + item[0], Computed(found, _type(dtype.inner)))
+    raise DataError(f"{path}: {known!r} is {dtype}, which has no {rest!r}", hint=hint_inside(known, dtype))
+
+
+def _longest(path: str, schema: Schema, *, nested: bool = False) -> str | None:
+    """The longest name that the path begins with, because names can have dots themselves."""
+    names = [
+        name
+        for name, dtype in schema.items()
+        if (dtype.is_nested() or not nested) and (path == name or path.startswith((f"{name}.", f"{name}[")))
+    ]
+    return max(names, key=len, default=None)
+
+
+def _type(dtype: Any) -> pl.DataType:
+    """The type of a part, which polars may keep as a class."""
+    return cast("pl.DataType", dtype() if isinstance(dtype, type) else dtype)

@@ -1,17 +1,20 @@
 """Temporary copies of inputs that cannot be read twice or in pieces.
 
-These are stdin, pipes, compressed files, JSON arrays, objects of stores and rows of databases. So what is far away is
-fetched once, whatever is done with it, and all of it is of one moment.
+These are standard input, pipes, compressed files, JSON arrays, objects of stores and rows of databases. So a distant
+table is fetched once, whatever is done with it, and all of its rows are of one moment. A JSON array becomes lines, an
+object each: the form in which JSON can be read in pieces.
 """
 
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import sys
 import tempfile
 import weakref
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,10 +22,9 @@ import pyarrow as pa
 
 from calcli.errors import DataError, FileSystemError
 from calcli.files import as_text, create_locked, remove_folder_unless_locked
-from calcli.places import Database, Lake, Url, databases, lakes, stores
-from calcli.tables.formats import JSON, compression_of
+from calcli.places import Database, Lake, Url, external_tables, stores
+from calcli.tables.formats import JSON
 from calcli.tables.io_errors import one_line, reading
-from calcli.tables.json_arrays import is_array, lines_of
 from calcli.tables.paths import InputFile
 
 CHUNK = 1 << 20
@@ -30,20 +32,17 @@ CHUNK = 1 << 20
 MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 """The first bytes of compressed data."""
 
+BLANK = " \t\r\n"
+"""The letters that may separate the parts of a JSON text."""
 
 PREFIX, LOCK = "calcli-", "lock"
-"""The names of the directories, and of the file in each that its owner has locked as long as it lives."""
-
-
-def _remove(folder: Path, lock: IO[bytes]) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    lock.close()
+"""The beginning of the directories' names, and the file in each that its owner keeps locked."""
 
 
 class Spool:
     """A directory for temporary copies, made when first needed and removed with its owner.
 
-    If its owner is killed, the next one removes it.
+    If its owner is killed, the next `Spool` removes the directory.
     """
 
     def __init__(self) -> None:
@@ -54,13 +53,13 @@ class Spool:
         self._versions: dict[Lake, str] = {}
 
     def original(self, file: InputFile) -> Path | None:
-        """The content of `file`, packed if it is; None if only the copy of `local` is left of it."""
+        """The content of `file` before it is unpacked; None if only the copy of `local` exists."""
         if isinstance(file.path, Path):
             return file.path if file.path.is_file() else None
         return None if file.path is None else self._fetched[file.path]
 
     def asked(self, file: InputFile) -> str | None:
-        """The query whose rows they are, or the version of the table."""
+        """The query whose rows were fetched, or the version of a table of Delta or Iceberg."""
         if isinstance(file.path, Lake):
             return self._versions[file.path]
         return file.path.query if isinstance(file.path, Database) else None
@@ -72,26 +71,24 @@ class Spool:
             return self._lines(path, file.name) if file.format in JSON and is_array(path) else path
 
     def _plain(self, file: InputFile) -> Path:
-        with reading(file.name):
-            if file.path is None:
-                if sys.stdin is None:
-                    raise FileSystemError("cannot read standard input: it is closed")
-                return self._unpacked(self._copy(sys.stdin.buffer), file.name)
-            compression = compression_of(file.path)
-            here = file.path if isinstance(file.path, Path) else self._fetch(file.path)
-            with here.open("rb") as stream:  # fails now, not in the middle of a query, if it may not be read
-                if compression is not None:
-                    return self._unpack(stream, compression, file.name)
-                path = here if here.is_file() else self._copy(stream)
-            return path if file.format in ("parquet", "ipc") else self._unpacked(path, file.name)
+        if file.path is None:
+            if sys.stdin is None:
+                raise FileSystemError("cannot read standard input: it is closed")
+            return self._unpacked(self._copy(sys.stdin.buffer), file.name)
+        here = file.path if isinstance(file.path, Path) else self._fetch(file.path)
+        with here.open("rb") as stream:  # fails now, not in the middle of a query, if it may not be read
+            if file.compression is not None:
+                return self._unpack(stream, file.compression, file.name)
+            path = here if here.is_file() else self._copy(stream)
+        return path if file.format in ("parquet", "ipc") else self._unpacked(path, file.name)
 
     def _fetch(self, where: Url | Database | Lake) -> Path:
         path = self._fetched[where] = self._new_path()
         if isinstance(where, Database):
-            databases.fetch(where, path)
+            external_tables.fetch_rows(where, path)
             return path
         if isinstance(where, Lake):
-            self._versions[where] = lakes.fetch(where, path)
+            self._versions[where] = external_tables.fetch_lake(where, path)
             return path
         try:
             with path.open("wb") as copy:
@@ -127,7 +124,6 @@ class Spool:
             raise DataError(f"{name} is damaged, or not a {compression} file: {one_line(error)}") from error
 
     def _lines(self, array: Path, name: str) -> Path:
-        """The objects of a JSON array, a line each."""
         path = self._new_path()
         with array.open(encoding="utf-8-sig") as stream, path.open("w", encoding="utf-8") as copy:
             copy.writelines(lines_of(stream, name))
@@ -155,3 +151,87 @@ class Spool:
             self._remove = weakref.finalize(self, _remove, self._folder, create_locked(self._folder / LOCK))
         self._count += 1
         return self._folder / f"input-{self._count}"
+
+
+def _remove(folder: Path, lock: IO[bytes]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    lock.close()
+
+
+def is_array(path: Path) -> bool:
+    """Whether the first letter of a file opens an array."""
+    with path.open("rb") as stream:
+        return stream.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip(BLANK.encode()).startswith(b"[")
+
+
+def lines_of(stream: IO[str], name: str) -> Iterator[str]:
+    """The objects of an array, a line each; numbers stay as they are written, and NaN becomes null."""
+    array = _Array(stream, name)
+    array.expect("[")
+    while array.next_letter() != "]":
+        yield array.element() + "\n"
+        if array.next_letter() != "]":
+            array.expect(",")
+            if array.next_letter() == "]":
+                raise array.broken("a comma before its end")
+    array.expect("]")
+    if array.next_letter():
+        raise array.broken("text after its end")
+
+
+class _Array:
+    """A reader that holds one chunk of the text, or one element if that is longer."""
+
+    def __init__(self, stream: IO[str], name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._text = ""
+        self._position = 0
+        self._count = 0
+        self._constants: list[str] = []
+        self._decoder = json.JSONDecoder(parse_constant=self._constants.append)
+
+    def broken(self, what: str) -> DataError:
+        """The error for a text that is no array of objects."""
+        return DataError(f"{self._name} is not a JSON array of objects: {what}", hint="was it cut off?")
+
+    def next_letter(self) -> str:
+        """The next letter that is not blank; empty at the end."""
+        while True:
+            rest = self._text[self._position :].lstrip(BLANK)
+            if rest or not self._more():
+                self._position = len(self._text) - len(rest)
+                return rest[:1]
+
+    def expect(self, letter: str) -> None:
+        """Go past this letter."""
+        found = self.next_letter()
+        if found != letter:
+            raise self.broken(f"{found!r} in place of {letter!r}" if found else f"it ends without {letter!r}")
+        self._position += 1
+
+    def element(self) -> str:
+        """The next object, in one line."""
+        self.next_letter()
+        while True:
+            try:
+                self._constants.clear()
+                value, end = self._decoder.raw_decode(self._text, self._position)
+                break
+            except json.JSONDecodeError as error:
+                if not self._more():
+                    raise self.broken(f"element {self._count + 1}: {one_line(error)}") from error
+            except RecursionError as error:
+                raise self.broken(f"element {self._count + 1} is nested too deeply") from error
+        self._count += 1
+        if not isinstance(value, dict):
+            raise self.broken(f"element {self._count} is not an object")
+        written, self._position = self._text[self._position : end], end
+        return json.dumps(value) if self._constants else written.replace("\r", " ").replace("\n", " ")
+
+    def _more(self) -> bool:
+        """Read on, and drop the text before the present position; False at the end."""
+        rest = self._text[self._position :]
+        more = self._stream.read(max(CHUNK, len(rest)))
+        self._text, self._position = rest + more, 0
+        return bool(more)

@@ -1,13 +1,15 @@
-"""CSV and TSV files, with every value as the text in the file, but for decimal commas.
+"""CSV and TSV files, with every value as the text in the file, but for decimal commas; the types of text columns.
 
 polars' own reader is a third faster, but fills short rows with nulls. This one, based on pyarrow's, refuses short and
 long rows, bytes that are not UTF-8 and quotes that are never closed, and names the row. An unquoted empty field is
 null, a quoted one an empty string. Empty lines are skipped, except in files of one column, where they are nulls.
 
-A first line ``sep=;`` names the separator, as in Excel, and is none of the table. Where else the first line has one
-field, and several between other separators, those are the separators. Numbers may then
-have a decimal comma: it becomes a point where the column, as far as one looks, holds no other numbers, and `as_written`
-makes it a comma again.
+A first line ``sep=;`` names the separator, as in Excel, and is no row of the table. If the first line has one field,
+and several with another separator, the other separator is taken. Numbers may then have a decimal comma. It becomes a
+point if the first rows of the column hold no other numbers, and `as_written` makes it a comma again.
+
+The types (integers, numbers, booleans or text) are inferred in one pass over all rows, so that they fit every row. A
+number with a leading zero (a postal code, a key) makes its column text, because 007 is not 7.
 """
 
 from __future__ import annotations
@@ -26,17 +28,16 @@ import pyarrow.csv
 
 from calcli.errors import DataError
 from calcli.tables.formats import SEPARATORS, Dialect
-from calcli.tables.frames import LocalFile, refuse_constants, refuse_other_columns, scan_frames
-from calcli.tables.infer import MISSING
 from calcli.tables.io_errors import not_utf8, one_line, reading
+from calcli.tables.scan import LocalFile, refuse_constants, refuse_other_columns, scan_frames
 
 BLOCK = 1 << 22
-"""Bytes that are parsed at a time; a row must fit."""
+"""The number of bytes that are parsed at a time; a row must fit."""
 
 OTHER_SEPARATORS = (";", "\t", "|", ",")
 
 LOOKED_AT = 1000
-"""So many rows tell whether a column of numbers has decimal commas."""
+"""The number of rows that tell whether a column of numbers has decimal commas."""
 
 COMMA = r"^([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)$"
 NUMBER = re.compile(r"[+-]?(\d+(,\d+)?|,\d+)([eE][+-]?\d+)?")
@@ -44,16 +45,32 @@ NUMBER = re.compile(r"[+-]?(\d+(,\d+)?|,\d+)([eE][+-]?\d+)?")
 DECLARATION = re.compile(r'"?sep=([^"\w])"?', re.IGNORECASE)
 
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
-"""What may be a thousand and more: a column of nothing else stays text."""
+"""A number that may have a separator of thousands: a column of nothing else stays text."""
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+"""Texts that stand for a missing number or boolean; in a column of text they are plain text."""
+
+TRUTHS = ("true", "false")
+
+TEXT_TYPES = (pl.String, pl.Categorical, pl.Enum)
+
+LEADING_ZERO = r"^[+-]?0\d"
+
+_DAY = r"\d{4}-\d\d-\d\d"
+_CLOCK = r"(?:[01]\d|2[0-4]):[0-5]\d"
+_SECONDS = r":[0-6]\d(?:[.,]\d+)?"
+_ZONE = r" ?(?:[Zz]|UTC|GMT|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?(?:\[[\w/+-]+\])?"
+TIME = rf"^(?:{_DAY}(?:[Tt ]{_CLOCK}(?:{_SECONDS})?{_ZONE})?|{_CLOCK}{_SECONDS}{_ZONE})$"
+"""Dates, times with or without a date and a zone, as ISO 8601 and libraries write them."""
 
 UNCLOSED = "a quote is never closed, or the file was cut off"
 
 NO_ROWS = "cannot infer number of columns"
-"""pyarrow's message for a header without rows or an end of line."""
+"""pyarrow's message for a header without rows or a line end."""
 
 
 def in_their_dialect(files: Sequence[LocalFile], separator: str | None) -> list[LocalFile]:
-    """The files with the separators that are given, or else found in their first lines, and the columns with commas."""
+    """The files with their separators, given or found in the first lines, and their columns with decimal commas."""
     found = []
     for file in files:
         _refuse_other_content(file)
@@ -69,7 +86,7 @@ def in_their_dialect(files: Sequence[LocalFile], separator: str | None) -> list[
 
 
 def _declared_separator(file: LocalFile) -> str | None:
-    """What a first line such as ``sep=;`` names."""
+    """The separator that a first line such as ``sep=;`` names."""
     with reading(file.name), _opened(file) as stream:
         line = DECLARATION.fullmatch(stream.readline(10).rstrip("\r\n"))
     return line[1] if line else None
@@ -81,7 +98,7 @@ def as_written(frame: pl.LazyFrame, dialect: Dialect) -> pl.LazyFrame:
 
 
 def _with_commas(file: LocalFile) -> set[str]:
-    """The columns of which the first rows hold numbers with decimal commas, and no others."""
+    """The columns whose first rows hold numbers with decimal commas, and no other numbers."""
     if file.dialect.separator == ",":
         return set()
     with reading(file.name), _opened(file) as stream, contextlib.suppress(csv.Error):
@@ -103,7 +120,7 @@ def header(file: LocalFile) -> tuple[str, ...]:
     names = _first_row(file)
     if any("\0" in name for name in names):
         raise DataError(f"{file.name} has a NUL byte in a column name", hint="is it a text file?")
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    twice = [name for index, name in enumerate(names) if name in names[:index]]
     if twice:
         raise DataError(f"{file.name} has more than one column {twice[0]!r}", hint="rename one of them")
     refuse_constants(file, names)
@@ -125,7 +142,7 @@ def _refuse_other_content(file: LocalFile) -> None:
 
 
 def _opened(file: LocalFile) -> IO[str]:
-    """The table's text. It is decoded in blocks that reach beyond the lines asked for, so bad bytes are passed on."""
+    """The text of the table; bad bytes are passed on, because blocks reach beyond the lines that are wanted."""
     stream = file.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
     if file.dialect.declared:
         stream.readline()
@@ -160,7 +177,7 @@ def scan_text(files: Sequence[LocalFile]) -> pl.LazyFrame:
 
 
 def _frames(file: LocalFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """The rows of one file, in chunks; pyarrow's errors are explained."""
+    """The rows of one file in chunks; errors of pyarrow are explained."""
     names = header(file)
     # The last column is always read: at its end a quote that is never closed is noticed.
     read = [name for name in keep if name not in file.constants and name != names[-1]] + [names[-1]]
@@ -215,14 +232,14 @@ def _open(file: LocalFile, names: Sequence[str], keep: Sequence[str], wrong: lis
 
 
 def _explained(error: pa.ArrowInvalid, file: LocalFile, wrong: list[Any]) -> DataError:
-    """The error of pyarrow, with rows counted from the first below the header."""
+    """The error of pyarrow in our words, with rows counted from the first below the header."""
     above = 1 + file.dialect.declared
     if wrong:
         row = wrong[0]
-        place = "" if row.number is None else f" in row {row.number - above}"
+        where = "" if row.number is None else f" in row {row.number - above}"
         text = row.text if len(row.text) <= 60 else row.text[:60] + "…"
         return DataError(
-            f"{file.name} has {row.actual_columns} fields{place}, but {row.expected_columns} column names: {text!r}",
+            f"{file.name} has {row.actual_columns} fields{where}, but {row.expected_columns} column names: {text!r}",
             hint="put fields that contain a separator in quotes",
         )
     message = one_line(error)
@@ -253,3 +270,79 @@ def _never_closed(file: LocalFile, last: str) -> bool:
             return ends_in(value)
         stream.seek(0)
         return ends_in(value) and sum(part.count(b'"') for part in iter(lambda: stream.read(BLOCK), b"")) % 2 == 1
+
+
+def infer_schema(raw: pl.LazyFrame) -> pl.Schema:
+    """The types of text columns, by one pass over all rows."""
+    # The types that are still possible for each column after the rows so far; "empty": it may hold no value at all.
+    kinds = {name: {"integer", "unsigned", "number", "boolean", "empty"} for name in raw.collect_schema()}
+    for batch in raw.collect_batches():
+        undecided = {name: kind for name, kind in kinds.items() if kind & {"number", "boolean"}}
+        answers = batch.select(pl.struct(_look(name, kind)).alias(name) for name, kind in undecided.items())
+        for name, answer in answers.row(0, named=True).items() if undecided else ():
+            kinds[name] -= {kind for kind, fits in answer.items() if not fits}
+    return pl.Schema({name: _dtype(kind) for name, kind in kinds.items()})
+
+
+def _dtype(kinds: set[str]) -> pl.DataType:
+    """The type of a column, from the types that are possible after all rows."""
+    if "empty" in kinds or not kinds & {"number", "boolean"}:
+        return pl.String()
+    if "number" in kinds:
+        if "integer" in kinds:
+            return pl.Int64()
+        return pl.UInt64() if "unsigned" in kinds else pl.Float64()
+    return pl.Boolean()
+
+
+def _look(name: str, kinds: set[str]) -> Iterator[pl.Expr]:
+    """Expressions that tell for each type that is still possible whether these rows fit it."""
+    text = pl.col(name)
+    number = text.cast(pl.Float64, strict=False)
+    lower = text.str.to_lowercase()
+    truth = lower.is_in(TRUTHS)
+    if "number" in kinds:
+        yield (_only_missing(text, number.is_null()) & ~text.str.contains(LEADING_ZERO).any()).alias("number")
+        for kind, dtype in (("integer", pl.Int64), ("unsigned", pl.UInt64)):
+            if kind in kinds:
+                yield _only_missing(text, text.cast(dtype, strict=False).is_null()).alias(kind)
+    if "boolean" in kinds:
+        yield _only_missing(text, ~truth).alias("boolean")
+    if "empty" in kinds:
+        yield (~(number.is_not_nan().any() | truth.any())).alias("empty")
+
+
+def all_missing(values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Whether a column has no value."""
+    if dtype == pl.String:
+        return _only_missing(values, pl.lit(value=True))
+    return (values.is_null() | values.is_nan() if dtype.is_float() else values.is_null()).all()
+
+
+def all_times(text: pl.Expr) -> pl.Expr:
+    """Whether all texts that are not missing are valid dates or times."""
+    day = text.str.slice(0, 10)
+    wrong = ~text.str.contains(TIME) | (day.str.contains("-") & day.str.to_date("%Y-%m-%d", strict=False).is_null())
+    return _only_missing(text, wrong & (text != "NaT"))
+
+
+def _only_missing(text: pl.Expr, rows: pl.Expr) -> pl.Expr:
+    """Whether all values in these rows are missing."""
+    return text.filter(rows & text.is_not_null()).is_in(MISSING).all()
+
+
+def is_present(values: pl.Series) -> pl.Series:
+    """Which values of a text column of numbers or booleans are not missing."""
+    return values.is_not_null() & ~values.is_in(MISSING)
+
+
+def cast_text(name: str, dtype: pl.DataType) -> pl.Expr:
+    """A text column as the type that `infer_schema` found for it."""
+    column = pl.col(name)
+    if dtype.is_numeric():
+        cast = column.cast(dtype, strict=False)
+        return cast.fill_nan(None) if dtype.is_float() else cast
+    if dtype == pl.Boolean:
+        lower = column.str.to_lowercase()
+        return pl.when(lower == "true").then(True).when(lower == "false").then(False).alias(name)
+    return column

@@ -1,12 +1,12 @@
-"""Weights: what one stands for, and the scale on which it is worked with.
+"""The meaning of weights, and the scale on which they are used.
 
-Counts say how many rows of the table before it was aggregated a row stands for: it is read as so many rows, so that
-whatever follows is what those rows give. Importance weights say how much a row matters beside others, as where groups
-were sampled at different rates: only their ratios count, and they are scaled (`WeightScale`).
+A count is the number of rows that a row stood for before the table was aggregated: it is read as so many rows, with the
+results of so many rows. An importance weight says how much a row matters beside others, as when groups were sampled at
+different rates: only the ratios count, and the weights are scaled (`WeightScale`).
 
-A guess between the two may be wrong in silence: 1 and 10 may be counts, or the weights of rows of which a tenth was
-sampled. Taken for counts, the latter give intervals that are too narrow; taken for importance weights, counts give
-intervals that are too wide. So weights are importance weights unless it is said that they are counts.
+A guess between the two could be wrong in silence: 1 and 10 may be counts, or the weights of rows of which a tenth was
+sampled. Weights taken for counts give intervals that are too narrow, counts taken for weights intervals that are too
+wide. So weights are importance weights unless flags call them counts.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from calcli.errors import DataError
 WeightKind: TypeAlias = Literal["importance", "counts"]
 
 MOST_COUNTED = 100_000_000
-"""Counts may add up to so many rows, each of which is worked with as a row."""
+"""The greatest sum of counts: each counted row is worked with as a row."""
 
 WIDEST = 1e32
-"""The greatest weight over the least one above 0, at most: libraries keep weights as float32, which reach so far."""
+"""The greatest ratio of two weights above 0: libraries keep weights as float32, which reach so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightScale:
-    """Takes importance weights to a sum that is the effective number of rows.
+    """Scales importance weights so that their sum is the effective number of rows.
 
     After Kish (1965) rows with weights w are worth (sum w)^2 / sum w^2 equal ones; for equal weights that is their
-    number. Whatever counts rows, priors and shrinkage and tests, then counts as many. Weights on this scale also have a
-    sum of squares equal to their sum.
+    number. Priors, shrinkage and tests, which count rows, then count as many. On this scale the sum of squares of the
+    weights is equal to their sum.
 
     Attributes
     ----------
@@ -58,10 +58,10 @@ UNSCALED = WeightScale()
 
 @dataclass(slots=True)
 class WeightSums:
-    """Sums over the weights of a table, chunk by chunk; what is no finite number above 0 is left out.
+    """Sums over the weights of a table, chunk by chunk; only finite numbers above 0 count.
 
-    `total` and `squares` are of weights times 2^-exponent, the greatest of which lies between 1 and 2; `whole` says
-    whether all weights are whole numbers.
+    `total` and `squares` are sums of weights times 2^-exponent, the greatest of which lies between 1 and 2; `whole`
+    says whether all weights are whole numbers.
     """
 
     count: int = 0
@@ -72,7 +72,7 @@ class WeightSums:
     whole: bool = True
 
     def add(self, weight: FloatArray) -> None:
-        """More weights."""
+        """Add weights."""
         weight = weight[np.isfinite(weight) & (weight > 0)]
         if not len(weight):
             return
@@ -83,7 +83,7 @@ class WeightSums:
         self += other
 
     def __iadd__(self, other: Self) -> Self:
-        """The sums over the weights of both."""
+        """Add the sums over other weights."""
         here, there = self.exponent, other.exponent
         self.count, self.whole = self.count + other.count, self.whole and other.whole
         self.least, self.greatest = min(self.least, other.least), max(self.greatest, other.greatest)
@@ -96,11 +96,11 @@ class WeightSums:
 
     @property
     def exponent(self) -> int:
-        """That of the greatest weight as a power of two; 0 without one."""
+        """The exponent of the greatest weight as a power of two; 0 without weights."""
         return math.frexp(self.greatest)[1] - 1 if self.greatest else 0
 
     def check_counts(self, name: str) -> None:
-        """Refuse what are no counts of rows; `name` is their column's."""
+        """Refuse weights that are no counts of rows; `name` is that of their column."""
         if not self.count:
             raise DataError(f"the counts {name!r} add up to 0: there are no rows")
         if not self.whole:
@@ -115,7 +115,7 @@ class WeightSums:
             )
 
     def scale(self, name: str) -> WeightScale:
-        """The scale of importance weights; `name` is their column's."""
+        """The scale of importance weights; `name` is that of their column."""
         if not self.count:
             return UNSCALED
         if self.least < self.greatest / WIDEST:

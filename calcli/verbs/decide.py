@@ -32,9 +32,9 @@ from calcli.reports.unit_check import unit_warnings
 from calcli.state import Json
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
-from calcli.tables.costs import read_costs
 from calcli.tables.load import load as load_rows
 from calcli.tables.request import BadRows
+from calcli.tables.side_tables import read_costs
 from calcli.tables.source import Data, open_source
 from calcli.version import VERSION
 

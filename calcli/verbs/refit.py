@@ -61,12 +61,11 @@ from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import Measurements, data_facts, report_on
 from calcli.reports.schema import Report
 from calcli.state import Json
-from calcli.tables.binding import bind
+from calcli.tables.binding import bind, bind_unscored
 from calcli.tables.binding_types import Flags
 from calcli.tables.load import load
 from calcli.tables.request import check_master
 from calcli.tables.source import Source, open_source
-from calcli.tables.training_binding import bind_unscored
 from calcli.verbs.fit import trial_rows
 from calcli.verbs.refit_calibrator import RefitResult, refit_calibrator
 

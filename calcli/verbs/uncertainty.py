@@ -32,12 +32,13 @@ from calcli.models.manifest import target_of
 from calcli.places import Url
 from calcli.reports.measuring import data_facts, report_on
 from calcli.reports.schema import DataFacts, Report, ReportWarning
-from calcli.tables.auxiliary import load_auxiliary, load_numbers
+from calcli.tables.binding import Task, bind_unscored
 from calcli.tables.binding_types import Binding, Dropped, Flags
+from calcli.tables.features import model_features
 from calcli.tables.load import load as load_rows
 from calcli.tables.request import BadRows
+from calcli.tables.side_tables import load_auxiliary, load_numbers
 from calcli.tables.source import Data, Source, open_source
-from calcli.tables.training_binding import Task, bind_unscored, model_features
 from calcli.uncertainty.ood import SeenFeatures, make
 from calcli.uncertainty.settings import Kind, Settings
 from calcli.uncertainty.training import Trial

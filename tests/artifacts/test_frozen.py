@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calcli.artifacts import store, upgrade
+from calcli.artifacts import manifest, store
 from tests.frozen import write_v1_minimal
 from tests.support.artifacts import leftovers, put, same
 
@@ -18,7 +18,7 @@ ARTIFACTS = sorted(path for path in FROZEN.iterdir() if store.exists(path))
 
 def test_there_is_one_of_each_format():
     formats = {int(re.match(r"v([0-9]+)-", path.name)[1]) for path in ARTIFACTS}
-    assert formats == set(range(1, upgrade.CURRENT + 1))
+    assert formats == set(range(1, manifest.CURRENT + 1))
 
 
 @pytest.mark.parametrize("path", ARTIFACTS, ids=lambda path: path.name)

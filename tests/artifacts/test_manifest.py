@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcli.artifacts import upgrade
+from calcli.artifacts import manifest
 from calcli.artifacts.manifest import Manifest, Payload, is_old_manifest, is_payload
 from calcli.errors import ArtifactError
 from tests.support.artifacts import draft
@@ -21,29 +21,9 @@ FULL = draft(
     payloads=(PAYLOAD,), previous=f"manifest-{SHA}.json", sides=({"role": "edges", "name": "e", "payload": None},)
 )
 CONTRACT = [
-    "schema",
-    "calcli",
-    "created",
-    "kind",
-    "task",
-    "method",
-    "requested",
-    "preset",
-    "params",
-    "seed",
-    "label",
-    "binding",
-    "features",
-    "recipe",
-    "fit",
-    "definitions",
-    "data",
-    "sides",
-    "contains_rows",
-    "requires",
-    "versions",
-    "payloads",
-    "previous",
+    *("schema", "calcli", "created", "kind", "task", "method", "requested", "preset", "params"),
+    *("seed", "label", "binding", "features", "recipe", "fit", "definitions", "data"),
+    *("sides", "contains_rows", "requires", "versions", "payloads", "previous"),
 ]
 
 
@@ -194,13 +174,13 @@ def test_older_formats_take_every_step(monkeypatch):
     def step(number):
         return lambda manifest: {**manifest, "steps": [*manifest.get("steps", []), number]}
 
-    monkeypatch.setattr(upgrade, "CURRENT", 4)
-    monkeypatch.setattr(upgrade, "STEPS", {number: step(number) for number in (1, 2, 3)})
-    assert upgrade.to_current({"schema": "calcli.artifact/2"}, "m")["steps"] == [2, 3]
+    monkeypatch.setattr(manifest, "CURRENT", 4)
+    monkeypatch.setattr(manifest, "STEPS", {number: step(number) for number in (1, 2, 3)})
+    assert manifest.to_current({"schema": "calcli.artifact/2"}, "m")["steps"] == [2, 3]
 
 
 def test_there_is_a_step_from_each_format():
-    assert set(upgrade.STEPS) == set(range(1, upgrade.CURRENT))
+    assert set(manifest.STEPS) == set(range(1, manifest.CURRENT))
 
 
 def test_names():

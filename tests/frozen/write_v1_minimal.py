@@ -1,7 +1,7 @@
 """How ``v1-minimal`` was written, once: ``python tests/frozen/write_v1_minimal.py DIR``.
 
 It is kept to say what is in the artifact, not to be run again. A frozen artifact that no longer loads shows that the
-reader is broken; writing it anew would only hide that. `calcli.artifacts.upgrade` has the law.
+reader is broken; writing it anew would only hide that. `calcli.artifacts.manifest` has the law.
 """
 
 from __future__ import annotations

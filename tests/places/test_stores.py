@@ -12,12 +12,12 @@ import polars as pl
 import pytest
 
 import calcli
-from calcli.artifacts import object_writer
 from calcli.artifacts import store as artifacts
+from calcli.artifacts import writers
 from calcli.cli.main import main
 from calcli.errors import CalcliError, DataError, FileSystemError, UsageError
 from calcli.places import Url, stores
-from calcli.tables.costs import read_costs
+from calcli.tables.side_tables import read_costs
 from calcli.tables.sink import write
 from calcli.tables.source import open_source
 from tests.support.artifacts import draft, same, state
@@ -365,7 +365,7 @@ def test_only_old_leftovers_are_removed(store: Web, monkeypatch: pytest.MonkeyPa
     for generation in range(4):
         artifacts.write(url, draft(generation), {"state": state(generation)})
     assert len(stores.listing(Url(url))) > 4  # what a slower writer may yet name
-    monkeypatch.setattr(object_writer, "_LEFTOVER", -object_writer._LEFTOVER)
+    monkeypatch.setattr(writers, "_LEFTOVER", -writers._LEFTOVER)
     artifacts.write(url, draft(4), {"state": state(4)})
     kept = {entry.url.name for entry in stores.listing(Url(url))}
     manifest = artifacts.describe(url)

@@ -19,7 +19,7 @@ from calcli.tables.binding_types import Binding, Feature, Flags, Label, Score
 from calcli.tables.checks import Encoded, bound_columns, encode, score_values
 from calcli.tables.load import Loaded, load
 from calcli.tables.row_counts import Count
-from calcli.tables.scale import Scale
+from calcli.tables.scores import Scale
 from calcli.tables.source import Source, open_source
 from tests.support.tables import ordinary, put, put_text, table
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcli.errors import DataError
-from calcli.tables import json_arrays
+from calcli.tables import spool
 from calcli.tables.sink import write
 from calcli.tables.source import open_source
 from tests.support.tables import ordinary, put, put_text
@@ -29,10 +29,10 @@ VALUES = st.one_of(
 )
 def test_every_object_becomes_a_line(tmp_path_factory, rows: list[dict[str, object]], chunk: int, indent: int) -> None:
     path = put_text(tmp_path_factory.mktemp("json") / "a.json", json.dumps(rows, indent=indent, ensure_ascii=False))
-    assert json_arrays.is_array(path)
+    assert spool.is_array(path)
     with pytest.MonkeyPatch.context() as patch, path.open() as stream:
-        patch.setattr(json_arrays, "CHUNK", chunk)
-        lines = list(json_arrays.lines_of(stream, "a"))
+        patch.setattr(spool, "CHUNK", chunk)
+        lines = list(spool.lines_of(stream, "a"))
     assert [json.loads(line) for line in lines] == rows
     assert all(line.endswith("\n") and "\n" not in line[:-1] for line in lines)
 

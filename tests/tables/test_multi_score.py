@@ -14,7 +14,7 @@ from calcli.tables.binding import bind, bind_score
 from calcli.tables.binding_types import Flags
 from calcli.tables.load import load, read_batches
 from calcli.tables.row_counts import Tally
-from calcli.tables.scale import Scale
+from calcli.tables.scores import Scale
 from calcli.tables.source import Source, open_source
 from tests.support.tables import table
 

@@ -10,9 +10,10 @@ import polars as pl
 import pytest
 
 from calcli.errors import DataError
+from calcli.tables.binding import bind_unscored
 from calcli.tables.binding_types import Flags
+from calcli.tables.features import model_features
 from calcli.tables.source import Source, open_source
-from calcli.tables.training_binding import bind_unscored, model_features
 from tests.support.tables import put, put_text
 
 ROWS = [

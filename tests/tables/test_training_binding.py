@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 
 from calcli.errors import DataError, UsageError
+from calcli.tables.binding import MOST_CLASSES, bind_unscored
 from calcli.tables.binding_types import Flags
+from calcli.tables.features import model_features
 from calcli.tables.load import load
 from calcli.tables.source import open_source
-from calcli.tables.training_binding import MOST_CLASSES, bind_unscored, model_features
 
 
 def bound(frame: pl.DataFrame | str | Path, *flags: Flags, **more):
@@ -57,14 +58,20 @@ def test_what_can_be_doubted_is_said():
 def test_the_user_decides():
     assert bound(labelled([0, 1, 1]), task="regression").regression
     assert len(bound(labelled(list(range(60))), task="class").classes) == 60
-    with pytest.raises(DataError, match=r"looks like a regression target.*--task regression"):
-        bound(labelled([0.5, 1.5]), task="class")
-    with pytest.raises(DataError, match="not a number: regression needs a number"):
-        bound(labelled(["a", "b"]), task="regression")
-    with pytest.raises(DataError, match="one class only"):
-        bound(labelled([1, 1]))
-    with pytest.raises(UsageError, match="the label is a number"):
-        bound(labelled([0.5, 1.5]), Flags(positive="1"), task="regression")
+
+
+@pytest.mark.parametrize(
+    ("values", "flags", "task", "error", "said"),
+    [
+        ([0.5, 1.5], Flags(), "class", DataError, r"looks like a regression target.*--task regression"),
+        (["a", "b"], Flags(), "regression", DataError, "not a number: regression needs a number"),
+        ([1, 1], Flags(), None, DataError, "one class only"),
+        ([0.5, 1.5], Flags(positive="1"), "regression", UsageError, "the label is a number"),
+    ],
+)
+def test_labels_that_do_not_fit_the_task(values, flags, task, error, said):
+    with pytest.raises(error, match=said):
+        bound(labelled(values), flags, task=task)
 
 
 def test_text_files_are_read_as_they_are_meant(tmp_path: Path):
@@ -146,10 +153,14 @@ class TestTheFeaturesOfAModel:
         with pytest.raises(UsageError, match="names 1 columns, and the model has 2 features"):
             self.found(["0", "1"], [], ("a",))
 
-    def test_what_is_not_there_or_of_another_type(self):
-        with pytest.raises(DataError, match=r"no column 'bb'.*did you mean 'b'"):
-            self.found(["bb", "a"], [])
-        with pytest.raises(DataError, match="takes 'a' as a category, and the column is Float64"):
-            self.found(["a"], [0])
-        with pytest.raises(DataError, match="takes 'b' as a number, and the column is String"):
-            self.found(["b"], [])
+    @pytest.mark.parametrize(
+        ("names", "categories", "said"),
+        [
+            (["bb", "a"], [], r"no column 'bb'.*did you mean 'b'"),
+            (["a"], [0], "takes 'a' as a category, and the column is Float64"),
+            (["b"], [], "takes 'b' as a number, and the column is String"),
+        ],
+    )
+    def test_absent_columns_and_those_of_another_type(self, names, categories, said):
+        with pytest.raises(DataError, match=said):
+            self.found(names, categories)

@@ -1,42 +1,47 @@
-"""Rows of databases in batches of Arrow, by their ADBC drivers, and DuckDB by itself.
+"""Tables of databases, Delta Lake and Apache Iceberg, fetched into a Parquet file; rows written into a database.
 
-Every statement runs in a transaction. One that reads is never committed, so that a query that would change something
-does not; one that writes is committed when the last row is in.
+Databases are reached by their ADBC drivers, DuckDB by itself, and every statement runs in a transaction. A transaction
+that reads is never committed, so that no query changes anything; one that writes is committed with the last row.
+
+Tables of Delta and Iceberg are read by polars and the library of each in their present version: the files in their
+directories also hold rows that were deleted or replaced.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.extras import require
-from calcli.places import Database
+from calcli.places import Database, Lake, LakeKind, Url, stores
 
 _DRIVERS = {"postgresql": "adbc_driver_postgresql", "sqlite": "adbc_driver_sqlite", "duckdb": "duckdb"}
 
 _SQLITE_ROWS = {"adbc.sqlite.query.batch_rows": 1 << 16}
-"""The types of columns are those of the first batch: the larger it is, the less is seen too late."""
+"""The first batch decides the types of the columns: the larger it is, the fewer values are seen too late."""
 
 _GROUP = 1 << 25
-"""Bytes of a row group, which is held in memory."""
+"""The size in bytes of a row group, which is held in memory."""
 
 _LOST = ("FATAL:", "closed the connection", "connection to server")
-"""Words of PostgreSQL where the server fails, and not the query; in the middle of the rows there is no SQLSTATE."""
+"""Words of PostgreSQL when the server and not the query fails; amid the rows there is no SQLSTATE."""
 
 _DENIED = ("28", "42501")
-"""SQLSTATE of a wrong password, and of a missing privilege."""
+"""The SQLSTATE of a wrong password and that of a missing privilege."""
 
 
-def fetch(database: Database, target: Path) -> None:
-    """Run the query, once, and write its rows into a Parquet file."""
+def fetch_rows(database: Database, target: Path) -> None:
+    """Run the query once, and write its rows into a Parquet file."""
     if (database.query, database.table) == (None, None):
         raise UsageError(f"{database} has many tables", hint="choose rows with --query 'select ...' or --table NAME")
     statement = database.query or f"select * from {_quoted(database)}"
@@ -52,7 +57,7 @@ def fetch(database: Database, target: Path) -> None:
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Batches that make a row group of a Parquet file: some drivers give a thousand rows at a time."""
+    """Batches joined into row groups of a Parquet file: some drivers give a thousand rows at a time."""
     group: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -65,8 +70,8 @@ def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]
         yield group
 
 
-def write(database: Database, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    """Add rows to the table, or put them in its place, in one transaction; a table that is not there is made."""
+def write_rows(database: Database, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Add rows to the table, or replace it, in one transaction; a missing table is made."""
     if database.table is None:
         raise UsageError(f"{database} has many tables", hint="choose the one to write with --table NAME")
     broken: list[BaseException] = []
@@ -87,7 +92,7 @@ def write(database: Database, schema: pa.Schema, batches: Iterable[pa.RecordBatc
 
 
 def _kept(batches: Iterable[pa.RecordBatch], broken: list[BaseException]) -> Iterator[pa.RecordBatch]:
-    """The batches; what is raised on the way to them is kept, because the drivers pass on its text, or nothing."""
+    """The batches; an exception on the way is kept in `broken`, because drivers pass on its text at most."""
     try:
         yield from batches
     except BaseException as error:
@@ -106,11 +111,11 @@ def _columns(database: Database, cursor: Any) -> list[str] | None:
 
 
 def _matched(database: Database, names: Sequence[str], there: Sequence[str]) -> list[str]:
-    """The columns in the order of the table: some drivers go by the place of a column, not by its name."""
+    """The columns in the order of the table: some drivers go by the position of a column, not by its name."""
     if sorted(names) != sorted(there):
-        more, less = [name for name in names if name not in there], [name for name in there if name not in names]
-        parts = [f"no column {more[0]!r}"] if more else []
-        parts += [f"a column {less[0]!r} that is not written"] if less else []
+        extra, lacking = [name for name in names if name not in there], [name for name in there if name not in names]
+        parts = [f"no column {extra[0]!r}"] if extra else []
+        parts += [f"a column {lacking[0]!r} that is not written"] if lacking else []
         raise DataError(f"{database} has {' and '.join(parts)}", hint="name the columns with --keep, or --replace it")
     return list(there)
 
@@ -125,7 +130,7 @@ def _identifier(name: str) -> str:
 
 @contextmanager
 def _connected(database: Database, *, write: bool) -> Iterator[Any]:
-    """A cursor in a transaction, which ends with it: what was not committed has not been."""
+    """A cursor in a transaction, which is rolled back at the end unless it was committed."""
     package = _DRIVERS[database.scheme]
     require(package, f"{database.scheme}://")
     connect: Any = _DuckDB if package == "duckdb" else import_module(f"{package}.dbapi").connect
@@ -148,7 +153,7 @@ def _connected(database: Database, *, write: bool) -> Iterator[Any]:
 
 @contextmanager
 def _refusals(database: Database, action: str) -> Iterator[None]:
-    """What a driver says, as a line without passwords: rows that cannot be had are a `DataError`, the rest is not."""
+    """Turn errors of a driver into a line without passwords: a `DataError` if the query is at fault."""
     errors = import_module("duckdb" if database.scheme == "duckdb" else "adbc_driver_manager")
     try:
         yield
@@ -160,7 +165,7 @@ def _refusals(database: Database, action: str) -> Iterator[None]:
 
 
 def _reason(database: Database, error: BaseException) -> str:
-    """The first line of what the server says, without the driver's own words around it."""
+    """The first line of the server's message, without the words that the driver puts around it."""
     text = str(error)
     for secret in sorted(database.secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
@@ -170,7 +175,7 @@ def _reason(database: Database, error: BaseException) -> str:
 
 
 def _plain(field: pa.Field) -> pa.DataType:
-    """The type of a column without what only its database knows: numbers of any precision become doubles."""
+    """The type of a column that any reader knows: numbers of any precision become doubles."""
     if not isinstance(field.type, pa.BaseExtensionType):
         return field.type
     if getattr(field.type, "type_name", None) == "numeric":
@@ -187,9 +192,9 @@ def _as_plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 class _DuckDB:
-    """DuckDB in the shape of an ADBC connection, and of its cursor.
+    """DuckDB in the shape of both an ADBC connection and its cursor.
 
-    Its ADBC driver opens a file anew where this process has it open already: what one of the two writes is lost.
+    DuckDB's ADBC driver opens a file a second time if this process has it open, and then the rows of one are lost.
     """
 
     def __init__(self, path: str) -> None:
@@ -230,3 +235,54 @@ class _DuckDB:
 
     def close(self) -> None:
         self._own.close()
+
+
+def lake_kind(names: Iterable[str]) -> LakeKind | None:
+    """The kind of table that a directory holds, by the names of the files below it; None for plain files."""
+    for name in names:
+        if re.match(r"_delta_log/.*\.(json|parquet)$", name):
+            return "delta"
+        if re.match(r"metadata/[^/]*\.metadata\.json$", name):
+            return "iceberg"
+    return None
+
+
+def fetch_lake(lake: Lake, target: Path) -> str:
+    """Write the rows of the present version into a Parquet file, and return the name of the version."""
+    product, package = {"delta": ("Delta", "deltalake"), "iceberg": ("Iceberg", "pyiceberg")}[lake.kind]
+    require(package, f"a table of {product}")
+    try:
+        with warnings.catch_warnings(action="ignore"):  # polars would rather plan with a package of its own
+            frame, version = _delta(lake) if lake.kind == "delta" else _iceberg(lake)
+            frame.sink_parquet(target, compression_level=1)
+    except Exception as error:  # each library has exceptions of its own, and their texts can hold options
+        raise DataError(f"{lake}, a table of {product}, cannot be read: {stores.reason(error)}") from None
+    return f"{lake.kind} {version}"
+
+
+def _delta(lake: Lake) -> tuple[pl.LazyFrame, str]:
+    from deltalake import DeltaTable
+
+    options = stores.settings(lake.where) if isinstance(lake.where, Url) else None
+    table = DeltaTable(str(lake.where), storage_options=options)
+    return pl.scan_delta(table, storage_options=options), f"version {table.version()}"
+
+
+def _iceberg(lake: Lake) -> tuple[pl.LazyFrame, str]:
+    from pyiceberg.table import StaticTable
+
+    names = [name for name in lake.names if name.endswith(".metadata.json")]
+    newest = max(names, key=lambda name: int((re.search(r"\d+", PurePosixPath(name).name) or [0])[0]))
+    table = StaticTable.from_metadata(f"{lake.where}/{newest}", properties=_properties(lake.where))
+    snapshot = table.current_snapshot()
+    return pl.scan_iceberg(table), f"snapshot {None if snapshot is None else snapshot.snapshot_id}"
+
+
+def _properties(where: Path | Url) -> dict[str, str]:
+    """The options of a store in the words of pyiceberg."""
+    if isinstance(where, Path):
+        return {}
+    words = {"endpoint": "s3.endpoint", "region": "s3.region", "access_key_id": "s3.access-key-id"}
+    words |= {"secret_access_key": "s3.secret-access-key", "session_token": "s3.session-token"}
+    found = stores.settings(where)
+    return {word: found[f"aws_{name}"] for name, word in words.items() if f"aws_{name}" in found}

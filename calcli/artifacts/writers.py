@@ -1,15 +1,18 @@
-"""Writing the next generation of an artifact into a directory: readers see the old one or the new one, whole.
+"""Write the next generation of an artifact: readers see the old one or the new one, whole.
 
-These are the stages, under a lock:
+The stages in a directory, under a lock:
 
 1. The payloads are written, each named by the sha256 of its content and flushed to the disk.
-2. The current manifest is copied to ``manifest-<sha256>.json``: with its payloads it is the previous generation, for a
-   rollback.
+2. The current manifest is copied to ``manifest-<sha256>.json``; with its payloads it is the previous generation, to
+   which a rollback returns.
 3. The directory is synced, so that all these names are on the disk.
 4. ``manifest.json`` is replaced by one atomic rename, and the directory is synced again: this is the commit.
 5. Files that neither generation names are removed.
 
 A writer that fails or is killed before 4 leaves the old generation and leftovers, which the next writer removes.
+
+An object store has the same names and stages, but no lock: the manifest is replaced on the condition that it is still
+the one that was read at the beginning, and objects that a slower writer may yet name are left for an hour.
 """
 
 from __future__ import annotations
@@ -19,12 +22,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from calcli import files
 from calcli.artifacts.generation import ELSEWHERE, LOCK, check_ours, is_our_name, needed, succeeding
 from calcli.artifacts.manifest import MANIFEST, Manifest
 from calcli.errors import CalcliError, FileSystemError
+from calcli.places import Url, stores
+
+_LEFTOVER = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,7 @@ class DirectoryWriter:
 
 
 @contextmanager
-def writing(directory: Path, timeout: float) -> Iterator[DirectoryWriter]:
+def locked_directory(directory: Path, timeout: float) -> Iterator[DirectoryWriter]:
     """Hold the lock; at the end leftovers go, and all traces of a failed first write."""
     made: list[Path] = []
     with files.disk_errors(f"cannot write {directory}"):
@@ -73,8 +80,8 @@ def writing(directory: Path, timeout: float) -> Iterator[DirectoryWriter]:
             raise
 
 
-def check(directory: Path) -> None:
-    """Raise what `writing` would raise, without a trace: something is in the way, or the directory is read-only."""
+def check_directory(directory: Path) -> None:
+    """Raise the errors of `locked_directory` without a trace: something is in the way, or it is read-only."""
     with files.disk_errors(f"cannot write {directory}"):
         _replaceable(directory)
         existing = directory.absolute()
@@ -87,7 +94,7 @@ def check(directory: Path) -> None:
 
 
 def _replaceable(directory: Path) -> bytes | None:
-    """The current manifest, None if there is nothing yet; an error if something that is not ours is in the way."""
+    """The current manifest, None if there is none yet; an error if something that is not ours is in the way."""
     if os.path.lexists(directory) and not directory.is_dir():
         raise FileSystemError(f"{directory} exists and is not a directory", hint="choose another directory")
     try:
@@ -105,7 +112,7 @@ def _replaceable(directory: Path) -> bytes | None:
 def _sweep(directory: Path) -> None:
     """Remove our files that neither generation names.
 
-    The generations are read from the disk: after an interrupt the caller does not know how far it had come.
+    The generations are read from the disk, because after an interrupt the caller does not know how far it had come.
     """
     current = _replaceable(directory)
     kept: set[str | None] = {LOCK}
@@ -127,3 +134,58 @@ def _foreign(directory: Path) -> str | None:
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:
     return is_our_name(entry.name.removeprefix(files.TEMPORARY)) and entry.is_file(follow_symlinks=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectWriter:
+    """A URL in a store, and the manifest that is replaced there."""
+
+    url: Url
+    current: stores.Stored | None
+
+    @classmethod
+    def at(cls, url: Url) -> ObjectWriter:
+        """The writer at `url`; an error if something that is not ours is in the way."""
+        try:
+            stored = stores.read(url / MANIFEST)
+        except FileNotFoundError:
+            if foreign := min((name for name in _objects(url) if not is_our_name(name)), default=None):
+                raise FileSystemError(f"{url} is not an artifact: it contains {foreign!r}", hint=ELSEWHERE) from None
+            return cls(url, None)
+        check_ours(url, stored.data)
+        return cls(url, stored)
+
+    def put(self, name: str, data: bytes) -> None:
+        stores.put(self.url / name, data)
+
+    def commit(self, manifest: Manifest) -> Manifest:
+        """Make `manifest`, whose payloads are written, the current one, unless another writer was faster."""
+        committed = succeeding(manifest, None if self.current is None else self.current.data, self.put)
+        text = committed.to_json()
+        try:
+            stores.put(self.url / MANIFEST, text, instead_of=None if self.current is None else self.current.version)
+        except stores.ChangedError:
+            if stores.read(self.url / MANIFEST).data != text:  # or else a first try did it, and its answer was lost
+                raise FileSystemError(
+                    f"another calcli has replaced {self.url} meanwhile; nothing was changed", hint="run this again"
+                ) from None
+        with suppress(OSError, CalcliError):  # what cannot be removed is left to the next writer
+            _sweep_objects(self.url)
+        return committed
+
+
+def _objects(url: Url) -> dict[str, datetime]:
+    """When each object below `url` was made, by the clock of the store; the keys are names."""
+    try:
+        return {entry.url.key.removeprefix(f"{url.key}/"): entry.modified for entry in stores.listing(url)}
+    except FileNotFoundError as error:
+        raise FileSystemError(f"cannot write {url}: {error.strerror}", hint="make the bucket first") from None
+
+
+def _sweep_objects(url: Url) -> None:
+    """Remove the objects of former generations, and those of writers that never committed."""
+    kept = needed(url, Manifest.from_json(stores.read(url / MANIFEST).data))
+    objects = _objects(url)
+    for name, modified in objects.items():
+        if name not in kept and is_our_name(name) and modified < objects[MANIFEST] - _LEFTOVER:
+            stores.remove(url / name)

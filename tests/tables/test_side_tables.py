@@ -11,8 +11,8 @@ import pytest
 from calcli.errors import DataError
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
-from calcli.tables.edges import load_edges, load_nodes
 from calcli.tables.load import load
+from calcli.tables.side_tables import load_edges, load_nodes
 from calcli.tables.source import open_source
 
 
