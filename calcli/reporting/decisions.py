@@ -1,4 +1,4 @@
-"""A policy in words and tables: what was chosen, why, and what else there is."""
+"""A policy in words and tables: the decision, the reason, and the other options."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 _NAMES = ("precision", "recall", "accuracy", "fpr", "coverage", "error", "size", "single", "empty", "width")
 _RATES = {"positive-rate": "yes", **{name: name for name in _NAMES}}
-"""The rates of a table; beside costs, the last ones are left out."""
+"""The headers of rates; beside costs a table has only some of them."""
 
 _BESIDE_COSTS = ("positive-rate", "precision", "recall", "coverage", "error")
 
 
 def headline(choice: Choice) -> str:
-    """The decision and its reason; nothing where there is no decision."""
+    """The decision and its reason; empty where there is no decision."""
     why = f"{choice.why[:1].upper()}{choice.why[1:]}."
     if choice.policy is None:
         return "" if choice.intervals is None else why
@@ -84,7 +84,7 @@ def _classes(found: ClassRule) -> str:
 
 
 def tables(choice: Choice) -> Iterator[Table]:
-    """The options; where rows are left open, the errors by the share that is decided."""
+    """The table of options and, where the policy abstains, that of errors by the share of rows that are decided."""
     yield _options(choice)
     if choice.risks:
         header = ["decided", "no below", "yes from", "errors", "at most"]
@@ -137,15 +137,8 @@ def _value(numbers: Mapping[str, Number], name: str) -> float | None:
     return None if name not in numbers else numbers[name].value
 
 
-def flat(choice: Choice) -> Iterator[list[Any]]:
-    """The options as rows: option, threshold, name of the number, value, lo, hi."""
-    for option in choice.options:
-        for name, found in option.numbers.items():
-            yield [option.name, option.threshold, name, found.value, found.lo, found.hi]
-
-
 def measured(entry: Mapping[str, Any]) -> str:
-    """What `evaluate` found of a policy, in a sentence or two."""
+    """The numbers that `evaluate` found for a policy, and whether its promise holds, in a sentence or two."""
     found = {name: each for name, each in entry["numbers"].items() if each["value"] is not None}
     digits = {name: decimals([each["value"]]) if name == "cost" else 3 for name, each in found.items()}
     parts = [
