@@ -34,7 +34,7 @@ def fit(arguments: Arguments) -> None:
     from calcli.verbs.fit import fit as run
 
     console = arguments.console()
-    output.fitted(run(arguments.request(FitRequest), console), arguments["form"], console)
+    output.show(output.fitted(run(arguments.request(FitRequest), console)), arguments["form"], console)
 
 
 @command("""
@@ -94,7 +94,7 @@ def evaluate(arguments: Arguments) -> None:
     console = arguments.console()
     report = run(arguments.request(EvaluateRequest, every_curve=arguments["html"] is not None), console)
     output.page(report, arguments["html"], console)
-    output.evaluated(report, arguments["form"], console)
+    output.show(output.evaluated(report), arguments["form"], console)
 
 
 @command("""
@@ -147,7 +147,7 @@ def compare(arguments: Arguments) -> None:
     console = arguments.console()
     result = run(arguments.request(CompareRequest, every_curve=arguments["html"] is not None), console)
     output.page(result.report, arguments["html"], console)
-    output.compared(result, arguments["form"], console)
+    output.show(output.compared(result), arguments["form"], console)
 
 
 @command("""
@@ -181,7 +181,7 @@ def refit(arguments: Arguments) -> None:
     if not arguments["data"]:
         raise UsageError("refit needs DATA, the new rows", hint="see: calcli refit --help")
     request = arguments.request(RefitRequest, guard=arguments["guard"] or "nll")
-    output.refitted(run(request, console), arguments["form"], console)
+    output.show(output.refitted(run(request, console)), arguments["form"], console)
 
 
 @command("""
@@ -216,7 +216,7 @@ def decide(arguments: Arguments) -> None:
     result = run(arguments.request(DecideRequest), console)
     output.policy_picture(result, arguments["picture"], console)
     output.policy_page(result, arguments["html"], console)
-    output.decided(result, arguments["form"], console)
+    output.show(output.decided(result), arguments["form"], console)
 
 
 @command("""
@@ -275,10 +275,12 @@ def inspect(arguments: Arguments) -> None:
     if arguments["explain"] is not None:
         from calcli.verbs.explain import ExplainRequest, explain
 
-        request = ExplainRequest(
-            arguments["artifact"], arguments["explain"], arguments["row"], output=arguments["output"]
-        )
-        output.explained(explain(request), arguments["form"], arguments.console())
+        table, row, drawn = (arguments[name] for name in ("explain", "row", "output"))
+        explanation = explain(ExplainRequest(arguments["artifact"], table, row, output=drawn))
+        console = arguments.console()
+        output.show(output.explained(explanation), arguments["form"], console)
+        if drawn is not None:
+            console.note(f"drawn in {drawn}")
         return
     for flag in ("row", "output"):
         if arguments[flag] is not None:
@@ -286,7 +288,7 @@ def inspect(arguments: Arguments) -> None:
     from calcli.verbs.inspect import inspect as run
 
     inspection = run(arguments["artifact"], rules=arguments["rules"])
-    output.inspected(inspection, arguments["form"], arguments.console())
+    output.show(output.inspected(inspection), arguments["form"], arguments.console())
 
 
 @command("""
@@ -305,7 +307,8 @@ def methods(arguments: Arguments) -> None:
 
     name = arguments["name"]
     chosen = catalog.specs() if name is None else (catalog.find(name),)
-    output.methods(chosen, arguments["form"], arguments.console(), details=name is not None)
+    answer = output.methods(chosen, details=name is not None)
+    output.show(answer, arguments["form"], arguments.console())
 
 
 @command("""
@@ -324,7 +327,8 @@ def metrics(arguments: Arguments) -> None:
 
     name = arguments["name"]
     chosen = catalog.specs() if name is None else (catalog.find(name),)
-    output.metrics(chosen, arguments["form"], arguments.console(), details=name is not None)
+    answer = output.metrics(chosen, details=name is not None)
+    output.show(answer, arguments["form"], arguments.console())
 
 
 @command("""
@@ -398,7 +402,7 @@ def uncertainty_evaluate(arguments: Arguments) -> None:
 
     console = arguments.console()
     report = run(arguments.request(EnsembleEvaluateRequest), console)
-    output.ensemble_evaluated(report, arguments["form"], console)
+    output.show(output.ensemble_evaluated(report), arguments["form"], console)
 
 
 @command("""

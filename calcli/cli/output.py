@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from calcli.cli.process import write, write_path
 from calcli.errors import UsageError
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from calcli.verbs.uncertainty_fit import EnsembleResult
 
 Form: TypeAlias = Literal["table", "json", "csv", "markdown"]
-Lines: TypeAlias = "Callable[[Screen], list[str]]"
 
 _METHOD = [
     "name",
@@ -48,138 +47,278 @@ _METHOD = [
 _METRIC = ["name", "family", "summary", "direction", "kind", "default"]
 """The columns of the catalogs as CSV."""
 
-_IN_VERDICT = {"not-better"}
-"""Warnings that repeat the verdict of the table."""
 
-_NOTES = {"choice"}
-"""Warnings of a report that the verb notes on stderr while it runs."""
+class Answer(NamedTuple):
+    """The answer of a command: for people and for programs, and how the command ends.
 
-
-def _answer(
-    form: Form,
-    console: Console,
-    lines: Lines,
-    document: Callable[[], object],
-    flat: Callable[[Flat], str] | None,
-    *,
-    beside_path: bool = False,
-    below: Sequence[str] = (),
-) -> None:
-    """Write an answer in this form to stdout; lines for people to stderr if stdout is for a path.
-
-    `below` the lines, a picture stands on stderr.
+    Attributes
+    ----------
+    lines
+        The answer for people, on a screen.
+    document
+        The answer as JSON.
+    flat
+        The answer as CSV or Markdown, where the command offers them.
+    beside_path
+        Whether stdout is for the path, so that the lines go to stderr.
+    below
+        More lines, which stand on stderr below the others.
+    notes
+        Sentences that CSV and Markdown have no place for.
+    repeated
+        Warnings that the lines say too.
+    path
+        The artifact that was saved.
+    refused
+        Why the answer is no, which is exit code 1.
+    usual
+        Whether a no is as common as a yes, and no warning.
     """
+
+    lines: Callable[[Screen], list[str]]
+    document: Callable[[], object]
+    flat: Callable[[Flat], str] | None = None
+    beside_path: bool = False
+    below: Callable[[Screen], list[str]] | None = None
+    notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    repeated: Collection[str] = ()
+    path: os.PathLike[str] | None = None
+    refused: str | None = None
+    usual: bool = False
+
+
+def show(answer: Answer, form: Form, console: Console) -> None:
+    """Write an answer in this form to stdout and its warnings to stderr; exit with 1 where the answer is no."""
+    hidden: Collection[str] = ()
     if form == "json":
         from calcli.cli import serial
 
-        write(serial.to_json(document(), unicode=console.stdout.unicode))
-    elif form != "table" and flat is not None:
-        write(flat(form))
-    elif beside_path:
-        console.show([*lines(console.stderr), *below, ""])
+        write(serial.to_json(answer.document(), unicode=console.stdout.unicode))
+    elif form != "table" and answer.flat is not None:
+        for note in answer.notes:
+            console.note(note)
+        write(answer.flat(form))
     else:
-        write(console.stdout.fit("\n".join(lines(console.stdout))) + "\n")
-        console.show(below)
+        below = [] if answer.below is None else answer.below(console.stderr)
+        if answer.beside_path:
+            console.show([*answer.lines(console.stderr), *below, ""])
+        else:
+            write(console.stdout.fit("\n".join(answer.lines(console.stdout))) + "\n")
+            console.show(below)
+        hidden = () if answer.beside_path and console.quiet else answer.repeated
+    for warning in answer.warnings:
+        if warning not in hidden:
+            console.warn(warning)
+    if answer.refused is not None:
+        import typer
+
+        (console.note if answer.usual else console.warn)(answer.refused)
+        raise typer.Exit(1)
+    if form == "table" and answer.path is not None:
+        write_path(answer.path)
 
 
-def _report(
-    report: Report,
-    form: Form,
-    console: Console,
-    lines: Lines,
-    *,
-    beside_path: bool = False,
-    picture: bool = False,
-    said: bool = True,
-) -> None:
-    """Write a report, and its warnings, of which those that repeat a verdict that is `said` are left out."""
-    from calcli.cli import pictures, serial
+def _report(report: Report, lines: Callable[[Screen], list[str]], **more: Any) -> Answer:
+    """The answer of a report, with its warnings but for those that the verb notes while it runs."""
+    from calcli.cli import serial
 
-    small = pictures.small(report.curves, console.stderr) if picture and console.stderr.terminal else []
-    _answer(form, console, lines, report.to_json, partial(serial.report, report), beside_path=beside_path, below=small)
-    hidden = _NOTES | _IN_VERDICT if said and form == "table" else _NOTES
-    _warn([one.message for one in report.warnings if one.code not in hidden], console)
-    _warn_of_bad_rows(report.data, console)
+    warnings = [one.message for one in report.warnings if one.code != "choice"]
+    repeated = {one.message for one in report.warnings if one.code == "not-better"}
+    flat = partial(serial.report, report)
+    warnings += _bad_rows(report.data)
+    return Answer(lines, report.to_json, flat, warnings=warnings, repeated=repeated, **more)
 
 
-def fitted(result: FitResult, form: Form, console: Console) -> None:
-    """The artifact's path on stdout and the report on stderr; in other forms, the report on stdout."""
+def _small_picture(report: Report, screen: Screen) -> list[str]:
+    """A small picture, if stderr is a terminal."""
+    from calcli.cli import pictures
+
+    return pictures.small(report.curves, screen) if screen.terminal else []
+
+
+def fitted(result: FitResult) -> Answer:
+    """The path of the artifact and the report; the roles of the columns after a dry run."""
     from calcli.cli import results
 
     if result.report is None:
-        _binding(result.binding.to_json(), [("artifact", str(result.path))], form, console)
-        return
-    lines = partial(results.fitted, result)
-    _report(result.report, form, console, lines, beside_path=True, picture=True, said=not console.quiet)
-    _finish(result.path, result.refused, form, console)
+        return _binding(result.binding.to_json(), [("artifact", str(result.path))])
+    return _report(
+        result.report,
+        partial(results.fitted, result),
+        beside_path=True,
+        below=partial(_small_picture, result.report),
+        path=result.path,
+        refused=result.refused,
+    )
 
 
-def decided(result: DecideResult, form: Form, console: Console) -> None:
-    """The artifact's path on stdout and the options on stderr; exit code 1 where nothing meets the target."""
+def decided(result: DecideResult) -> Answer:
+    """The path of the policy and its options; a no where nothing meets the target."""
     from calcli.cli import results, serial
 
-    flat = partial(serial.options, result.choice)
-    _answer(form, console, partial(results.decided, result), result.to_json, flat, beside_path=True)
-    _warn([warning.message for warning in result.warnings], console)
-    _warn_of_bad_rows(result.data, console)
-    _finish(result.path, result.refused, form, console)
-
-
-def compared(result: CompareResult, form: Form, console: Console) -> None:
-    """The leaderboard on stdout; with ``--select`` it goes to stderr, and the artifact's path to stdout."""
-    from calcli.cli import results
-
-    selected = result.selected
-    _report(result.report, form, console, partial(results.compared, result), beside_path=selected is not None)
-    _finish(None if selected is None else selected.path, None, form, console)
-
-
-def refitted(result: RefitResult | PolicyRefit, form: Form, console: Console) -> None:
-    """The artifact's path on stdout and the report on stderr; exit code 1 where the previous generation was kept."""
-    from calcli.cli import results
-
-    _report(
-        result.report,
-        form,
-        console,
-        partial(results.refitted, result),
+    return Answer(
+        partial(results.decided, result),
+        result.to_json,
+        partial(serial.options, result.choice),
         beside_path=True,
-        said=not console.quiet,
+        warnings=[*(warning.message for warning in result.warnings), *_bad_rows(result.data)],
+        path=result.path,
+        refused=result.refused,
     )
-    _finish(result.path, result.kept, form, console, usual=result.usual)
 
 
-def evaluated(report: Report, form: Form, console: Console) -> None:
-    """The report on stdout; exit code 1 where a gate failed or the calibration has drifted."""
+def compared(result: CompareResult) -> Answer:
+    """The leaderboard; with ``--select`` also the path of the artifact."""
     from calcli.cli import results
 
-    _report(report, form, console, partial(results.evaluated, report), picture=True)
+    lines, selected = partial(results.compared, result), result.selected
+    return _report(result.report, lines, beside_path=selected is not None, path=selected and selected.path)
+
+
+def refitted(result: RefitResult | PolicyRefit) -> Answer:
+    """The path of the artifact and the report; a no where the previous generation was kept."""
+    from calcli.cli import results
+
+    lines = partial(results.refitted, result)
+    return _report(result.report, lines, beside_path=True, path=result.path, refused=result.kept, usual=result.usual)
+
+
+def evaluated(report: Report) -> Answer:
+    """The report; a no where a gate failed, the calibration has drifted or a policy breaks its promise."""
+    from calcli.cli import results
+
+    refused = None
     failed = [str(gate["expr"]) for gate in report.gates if not gate["passed"]]
-    if failed:
-        _refuse(f"--fail-if is true: {'; '.join(failed)}", console)
-    if report.drift is not None and report.drift["drifted"]:
-        _refuse("the calibration has drifted since the fit", console)
     promise: Any = None if report.drift is None else report.drift["promise"]
-    if promise is not None and promise["broken"]:
-        _refuse(f"the policy does not keep its promise, {promise['target']}", console)
+    if failed:
+        refused = f"--fail-if is true: {'; '.join(failed)}"
+    elif report.drift is not None and report.drift["drifted"]:
+        refused = "the calibration has drifted since the fit"
+    elif promise is not None and promise["broken"]:
+        refused = f"the policy does not keep its promise, {promise['target']}"
+    picture = partial(_small_picture, report)
+    return _report(report, partial(results.evaluated, report), below=picture, refused=refused)
 
 
-def _finish(
-    path: os.PathLike[str] | None, refused: str | None, form: Form, console: Console, *, usual: bool = False
-) -> None:
-    """End with exit code 1 where the answer is no, else with the path of the artifact below a table."""
-    if refused is not None:
-        _refuse(refused, console, usual=usual)
-    if form == "table" and path is not None:
-        write_path(path)
+def ensemble_evaluated(report: Report) -> Answer:
+    """The report of ensembles."""
+    from calcli.cli import results
+
+    return _report(report, partial(results.ensemble_evaluated, report))
 
 
-def _refuse(reason: str, console: Console, *, usual: bool = False) -> NoReturn:
-    """End with exit code 1 and a warning, or a note of what is usual: the command ran, and the answer is no."""
-    import typer
+def inspected(inspection: Inspection) -> Answer:
+    """An artifact: its manifest, its numbers, its files."""
+    from calcli.cli import inspection as view
 
-    (console.note if usual else console.warn)(reason)
-    raise typer.Exit(1)
+    return Answer(partial(view.inspected, inspection), inspection.to_json)
+
+
+def explained(explanation: Explanation) -> Answer:
+    """The contributions to the scores."""
+    from calcli.cli import inspection as view
+
+    return Answer(partial(view.explained, explanation), explanation.to_json)
+
+
+def methods(specs: Sequence[MethodSpec], *, details: bool) -> Answer:
+    """The catalog of methods, or one of them with all details."""
+    from calcli.cli import catalogs
+
+    lines = partial(catalogs.method, specs[0]) if details else partial(catalogs.method_list, specs)
+    return _catalog("methods", [{**asdict(spec), "needs": [*spec.packages]} for spec in specs], _METHOD, lines)
+
+
+def metrics(specs: Sequence[MetricSpec], *, details: bool) -> Answer:
+    """The catalog of metrics, or one of them with all details."""
+    from calcli.cli import catalogs
+
+    lines = partial(catalogs.metric, specs[0]) if details else partial(catalogs.metric_list, specs)
+    return _catalog("metrics", [asdict(spec) for spec in specs], _METRIC, lines)
+
+
+def _catalog(
+    name: str, entries: list[dict[str, Any]], header: Sequence[str], lines: Callable[[Screen], list[str]]
+) -> Answer:
+    def flat(form: Flat) -> str:
+        from calcli.cli import serial  # not above: its imports would take a tenth of the time of the list
+
+        return serial.flat(header, [[entry[key] for key in header] for entry in entries], form)
+
+    return Answer(lines, lambda: {"schema": f"calcli.{name}/1", name: entries}, flat)
+
+
+def _binding(binding: dict[str, Any], more: list[tuple[str, str]]) -> Answer:
+    """The answer of ``--dry-run``: the roles of the columns."""
+    from calcli.cli import results, serial
+
+    document = {"schema": "calcli.binding/1", **dict(more), "binding": binding}
+    lines = partial(results.bound, binding, more)
+    return Answer(lines, lambda: document, partial(serial.binding, binding), notes=binding["notes"])
+
+
+def pictured(result: DiagramResult, form: Form, console: Console) -> None:
+    """The picture or its numbers on stdout; the captions on stderr if the picture is in a file."""
+    from calcli.cli import pictures, serial
+
+    output = result.request.output
+    if output is None or form != "table":
+        flat = partial(serial.points, result.shown)
+        show(Answer(partial(pictures.diagram, result), result.to_json, flat), form, console)
+    if output is not None:
+        drawn = [] if output == "-" else [f"drawn in {output}"]
+        console.show([*pictures.readings(result, console.stderr), *drawn])
+    _warn(_bad_rows(result.data), console)
+
+
+def applied(result: ApplyResult, console: Console, *, dry_run: bool) -> None:
+    """The rows and columns that were written, on stderr: stdout may be the table."""
+    if result.doubt is not None:
+        console.warn(result.doubt)
+    if dry_run:
+        more = [("adds", ", ".join(result.columns)), ("output", result.output)]
+        show(_binding(result.binding.to_json(), more), "table", console)
+    else:
+        _written(result, "have no usable score and got null", console)
+
+
+def decomposed(result: DecomposeResult, console: Console) -> None:
+    """The rows and columns that were written, on stderr: stdout may be the table."""
+    _written(result, "have no usable predictions and got null", console)
+
+
+def _written(result: ApplyResult | DecomposeResult, consequence: str, console: Console) -> None:
+    place = "standard output" if result.output == "-" else result.output
+    console.show([f"{place}: {result.rows:,} rows, added {', '.join(result.columns)}"])
+    _warn(_bad_rows(result, consequence), console)
+
+
+def ensemble_fitted(result: EnsembleResult, console: Console) -> None:
+    """The ensemble's path on stdout, and a summary of the training on stderr."""
+    from calcli.cli import results
+
+    if result.model is None:
+        show(_binding(result.binding.to_json(), [("ensemble", str(result.path))]), "table", console)
+        return
+    console.show([*results.ensemble_fitted(result, console.stderr), ""])
+    _warn(result.warnings, console)
+    if result.path is not None:
+        write_path(result.path)
+
+
+def _bad_rows(
+    counted: DataFacts | ApplyResult | DecomposeResult, consequence: str = "are bad and were left out"
+) -> list[str]:
+    return [f"{counted.rows_bad:,} of {counted.rows:,} rows {consequence}"] if counted.rows_bad else []
+
+
+def _warn(messages: Iterable[str], console: Console) -> None:
+    for message in messages:
+        console.warn(message)
+
+
+# Files and streams beside the answer
 
 
 def check_picture(target: str | None) -> None:
@@ -232,125 +371,3 @@ def check_streams(target: str | None, form: Form) -> None:
     """Refuse a picture and its numbers on the same stdout."""
     if target == "-" and form != "table":
         raise UsageError("the image and its numbers would both go to stdout", hint="write the image to a file: -o FILE")
-
-
-def pictured(result: DiagramResult, form: Form, console: Console) -> None:
-    """The picture or its numbers on stdout; the captions on stderr if the picture is in a file."""
-    from calcli.cli import pictures, serial
-
-    output = result.request.output
-    if output is None or form != "table":
-        flat = partial(serial.points, result.shown)
-        _answer(form, console, partial(pictures.diagram, result), result.to_json, flat)
-    if output is not None:
-        drawn = [] if output == "-" else [f"drawn in {output}"]
-        console.show([*pictures.readings(result, console.stderr), *drawn])
-    _warn_of_bad_rows(result.data, console)
-
-
-def applied(result: ApplyResult, console: Console, *, dry_run: bool) -> None:
-    """The rows and columns that were written, on stderr: stdout may be the table."""
-    if result.doubt is not None:
-        console.warn(result.doubt)
-    if dry_run:
-        more = [("adds", ", ".join(result.columns)), ("output", result.output)]
-        _binding(result.binding.to_json(), more, "table", console)
-        return
-    _written(result, console)
-    _warn_of_bad_rows(result, console, "have no usable score and got null")
-
-
-def decomposed(result: DecomposeResult, console: Console) -> None:
-    """The rows and columns that were written, on stderr: stdout may be the table."""
-    _written(result, console)
-    _warn_of_bad_rows(result, console, "have no usable predictions and got null")
-
-
-def _written(result: ApplyResult | DecomposeResult, console: Console) -> None:
-    place = "standard output" if result.output == "-" else result.output
-    console.show([f"{place}: {result.rows:,} rows, added {', '.join(result.columns)}"])
-
-
-def ensemble_fitted(result: EnsembleResult, console: Console) -> None:
-    """The ensemble's path on stdout, and a summary of the training on stderr."""
-    from calcli.cli import results
-
-    if result.model is None:
-        _binding(result.binding.to_json(), [("ensemble", str(result.path))], "table", console)
-        return
-    console.show([*results.ensemble_fitted(result, console.stderr), ""])
-    _warn(result.warnings, console)
-    _finish(result.path, None, "table", console)
-
-
-def ensemble_evaluated(report: Report, form: Form, console: Console) -> None:
-    """The report on stdout."""
-    from calcli.cli import results
-
-    _report(report, form, console, partial(results.ensemble_evaluated, report))
-
-
-def inspected(inspection: Inspection, form: Form, console: Console) -> None:
-    """An artifact: its manifest, its numbers, its files."""
-    from calcli.cli import inspection as view
-
-    _answer(form, console, partial(view.inspected, inspection), inspection.to_json, None)
-
-
-def explained(explanation: Explanation, form: Form, console: Console) -> None:
-    """The contributions to the scores; the name of the picture's file on stderr."""
-    from calcli.cli import inspection as view
-
-    _answer(form, console, partial(view.explained, explanation), explanation.to_json, None)
-    if explanation.request.output is not None:
-        console.note(f"drawn in {explanation.request.output}")
-
-
-def methods(specs: Sequence[MethodSpec], form: Form, console: Console, *, details: bool) -> None:
-    """The catalog of methods, or one of them with all details."""
-    from calcli.cli import catalogs
-
-    lines = partial(catalogs.method, specs[0]) if details else partial(catalogs.method_list, specs)
-    _catalog("methods", [{**asdict(spec), "needs": [*spec.packages]} for spec in specs], _METHOD, form, console, lines)
-
-
-def metrics(specs: Sequence[MetricSpec], form: Form, console: Console, *, details: bool) -> None:
-    """The catalog of metrics, or one of them with all details."""
-    from calcli.cli import catalogs
-
-    lines = partial(catalogs.metric, specs[0]) if details else partial(catalogs.metric_list, specs)
-    _catalog("metrics", [asdict(spec) for spec in specs], _METRIC, form, console, lines)
-
-
-def _catalog(
-    name: str, entries: list[dict[str, Any]], header: Sequence[str], form: Form, console: Console, lines: Lines
-) -> None:
-    def flat(form: Flat) -> str:
-        from calcli.cli import serial  # not above: its imports would take a tenth of the time of the list
-
-        return serial.flat(header, [[entry[key] for key in header] for entry in entries], form)
-
-    _answer(form, console, lines, lambda: {"schema": f"calcli.{name}/1", name: entries}, flat)
-
-
-def _binding(binding: dict[str, Any], more: list[tuple[str, str]], form: Form, console: Console) -> None:
-    """The answer of ``--dry-run``: the roles of the columns."""
-    from calcli.cli import results, serial
-
-    if form in ("csv", "markdown"):  # the others have the notes themselves
-        for note in binding["notes"]:
-            console.note(note)
-    document = {"schema": "calcli.binding/1", **dict(more), "binding": binding}
-    _answer(form, console, partial(results.bound, binding, more), lambda: document, partial(serial.binding, binding))
-
-
-def _warn(messages: Iterable[str], console: Console) -> None:
-    for message in messages:
-        console.warn(message)
-
-
-def _warn_of_bad_rows(
-    counted: DataFacts | ApplyResult | DecomposeResult, console: Console, consequence: str = "are bad and were left out"
-) -> None:
-    if counted.rows_bad:
-        console.warn(f"{counted.rows_bad:,} of {counted.rows:,} rows {consequence}")

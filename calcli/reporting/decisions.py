@@ -9,8 +9,8 @@ from calcli.decisions.class_rule import ClassRule
 from calcli.decisions.cost_rule import CostRule
 from calcli.decisions.policy import MatrixRule, SetRule, ThresholdRule
 from calcli.decisions.rates import shown
-from calcli.reporting.tables import Table
-from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
+from calcli.reporting.tables import Table, difference_cells
+from calcli.reporting.typesetting import NOTHING, decimals, number
 
 if TYPE_CHECKING:
     from calcli.decisions.abstention import Gap
@@ -34,7 +34,7 @@ def headline(choice: Choice) -> str:
 
 
 def rule(policy: Policy) -> str:
-    """The rule in words."""
+    """The rule of a policy in words."""
     match policy.rule:
         case SetRule():
             return "Predict sets of classes"
@@ -110,9 +110,8 @@ def _options(choice: Choice) -> Table:
     threshold = any(option.threshold is not None for option in choice.options)
     header = ["", *(["threshold"] if threshold else []), *(["cost", "saves", "95 % interval"] if costs else [])]
     header += [_RATES[name] for name in names]
-    return Table(
-        "", header, [_row(option, names, digits, costs=bool(costs), threshold=threshold) for option in choice.options]
-    )
+    rows = [_row(option, names, digits, costs=bool(costs), threshold=threshold) for option in choice.options]
+    return Table("", header, rows)
 
 
 def _row(option: Option, names: Sequence[str], digits: int, *, costs: bool, threshold: bool) -> list[str]:
@@ -120,16 +119,8 @@ def _row(option: Option, names: Sequence[str], digits: int, *, costs: bool, thre
     if threshold:
         cells.append("" if option.threshold is None else shown(option.threshold))
     if costs:
-        saves = option.numbers.get("saves")
         cells.append("" if "cost" not in option.numbers else number(_value(option.numbers, "cost"), digits))
-        cells += (
-            ["", ""]
-            if saves is None or saves.value is None
-            else [
-                signed(saves.value, digits),
-                interval(saves.lo, saves.hi, digits),
-            ]
-        )
+        cells += difference_cells(option.numbers.get("saves"), digits)
     return [*cells, *(number(_value(option.numbers, name), 3) if name in option.numbers else "" for name in names)]
 
 

@@ -14,6 +14,7 @@ from calcli.reporting.typesetting import NOTHING, decimals, interval, number, si
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
+    from calcli.decisions.rows import Number
     from calcli.diagrams.curves import Curve
     from calcli.reports.schema import Difference, Report, ScoreRow
 
@@ -268,8 +269,8 @@ def versus(report: Report) -> Iterator[Table]:
         yield Table(f"difference from {name}", ["", "", "change", "95 % interval"], rows, 2)
 
 
-def difference_cells(difference: Difference | None, digits: int) -> list[str]:
-    """A difference and its interval; empty where there is none."""
+def difference_cells(difference: Difference | Number | None, digits: int) -> list[str]:
+    """A difference and its interval; two empty cells where there is none."""
     if difference is None or difference.value is None:
         return ["", ""]
     return [signed(difference.value, digits), interval(difference.lo, difference.hi, digits)]
