@@ -1,19 +1,24 @@
-"""The program and its commands.
+"""The program, its commands and the layout of their help.
 
-A command's module is imported when the command is called, so that start-up does not pay for the others.
+The commands are imported when one of them is called, so that start-up does not pay for their options. Help is plain
+text of our own: Rich takes longer to import than everything else that ``--help`` does.
 """
 
 from __future__ import annotations
 
-import importlib
+import inspect
+import re
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from calcli.cli.help import Command, Overview
-from calcli.cli.streams import write
+from calcli.cli.process import variable_of, write
+from calcli.cli.screen import Screen, described, wrapped
+from calcli.reporting.typesetting import glued
 from calcli.version import VERSION
 
 COMMANDS = {
@@ -30,7 +35,7 @@ COMMANDS = {
     "methods": "List the calibration methods, or describe one.",
     "metrics": "List the metrics, or describe one.",
 }
-"""The first line of each command's help. The command is the function of this name in the module of this name."""
+"""The first line of each command's help, by the name of its function in `calcli.cli.commands`."""
 
 GROUPS = {
     "uncertainty": {
@@ -40,7 +45,28 @@ GROUPS = {
         "decompose": "Decompose the uncertainty of ensemble predictions in a table.",
     }
 }
-"""Groups of commands: ``calcli uncertainty fit`` is `fit` in the module `uncertainty_fit`."""
+"""Groups of commands: ``calcli uncertainty fit`` is the function `uncertainty_fit`."""
+
+_EXAMPLES = {
+    "calcli": """\
+calcli fit train.parquet --method platt                 # saves ./train.platt/
+calcli apply train.platt new.parquet -o scored.parquet  # adds `calibrated`
+calcli evaluate test.parquet --with train.platt         # is it better?""",
+    "uncertainty": """\
+calcli uncertainty fit train.parquet                  # saves ./train.sglb/
+calcli uncertainty apply train.sglb new.csv -o out.csv
+calcli uncertainty evaluate test.csv --with train.sglb --ood other.csv""",
+}
+"""The examples of the program and of its groups."""
+
+_NAMES = {"help_option_names": ["-h", "--help"]}
+
+_WIDEST = 80
+_GENERAL = "General"
+"""The panel of options without a panel of their own."""
+
+_PANELS = {panel: panel for panel in ("Input", "Method", "Decision", "Check", "Output", "Columns", _GENERAL)}
+_PANELS["Columns"] += " (default: as in the artifact, or found by their usual names)"
 
 
 def every_command() -> dict[tuple[str, ...], str]:
@@ -52,75 +78,33 @@ def every_command() -> dict[tuple[str, ...], str]:
     return summaries
 
 
-EXAMPLES = """\
-calcli fit train.parquet --method platt                 # saves ./train.platt/
-calcli apply train.platt new.parquet -o scored.parquet  # adds `calibrated`
-calcli evaluate test.parquet --with train.platt         # is it better?"""
-
-_NAMES = {"help_option_names": ["-h", "--help"]}
-
-
-class _Lazy(Overview):
-    """Commands by name, each built when it is called."""
-
-    commands_by_name: Mapping[str, str] = {}
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(self.commands_by_name)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return self.built(cmd_name) if cmd_name in self.commands_by_name else None
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] not in self.commands_by_name and not ctx.resilient_parsing:
-            from calcli.cli.usage import no_such_command
-
-            raise no_such_command(args[0], list(self.commands_by_name), ctx.command_path)
-        return super().resolve_command(ctx, args)
-
-    def summary(self, name: str) -> str:
-        return self.commands_by_name[name]
-
-    def built(self, name: str) -> Any:
-        """The command of this name."""
-        raise NotImplementedError
-
-
-class Program(_Lazy):
-    """All commands."""
-
-    commands_by_name = COMMANDS
-
-    def built(self, name: str) -> Any:
-        return _group(name) if name in GROUPS else _command(name, name)
-
-
 def build() -> Any:
     """The program as a click command."""
-    app = typer.Typer(cls=Program, rich_markup_mode=None, context_settings=_NAMES, epilog=EXAMPLES)
+    app = typer.Typer(cls=Overview, rich_markup_mode=None, context_settings=_NAMES, epilog=_EXAMPLES["calcli"])
     app.callback(invoke_without_command=True)(_alone)
     return get_command(app)
 
 
 def _group(name: str) -> Any:
     """A group of commands."""
-    module = importlib.import_module(f"calcli.cli.commands.{name}")
 
-    class Group(_Lazy):
-        commands_by_name = GROUPS[name]
+    class Group(Overview):
+        summaries = GROUPS[name]
 
         def built(self, inner: str) -> Any:
             return _command(f"{name}_{inner}", inner)
 
-    app = typer.Typer(cls=Group, rich_markup_mode=None, add_completion=False, epilog=module.EXAMPLES)
-    app.callback(invoke_without_command=True)(getattr(module, name))
+    app = typer.Typer(cls=Group, rich_markup_mode=None, add_completion=False, epilog=_EXAMPLES[name])
+    app.callback(invoke_without_command=True, help=COMMANDS[name])(_show_help)
     return get_command(app)
 
 
-def _command(module_name: str, name: str) -> Any:
-    module = importlib.import_module(f"calcli.cli.commands.{module_name}")
+def _command(function: str, name: str) -> Any:
+    from calcli.cli import commands
+
+    run = getattr(commands, function)
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-    alone.command(name, cls=Command, epilog=module.EXAMPLES)(getattr(module, name))
+    alone.command(name, cls=Command, epilog=run.examples)(run)
     return get_command(alone)
 
 
@@ -135,5 +119,115 @@ Version = Annotated[bool, typer.Option("--version", help="Print the version.", c
 
 def _alone(ctx: typer.Context, version: Version = False) -> None:
     """Calibrate the predictions in a table, and measure whether it helped."""
+    _show_help(ctx)
+
+
+def _show_help(ctx: typer.Context) -> None:
     if ctx.invoked_subcommand is None:
         write(f"{ctx.get_help()}\n")
+
+
+class Command(TyperCommand):
+    """A command whose `epilog` is its examples, one a line."""
+
+    def get_help(self, ctx: Any) -> str:
+        screen = Screen.of(sys.stdout)
+        width = min(screen.width, _WIDEST)
+        summary, *paragraphs = _paragraphs(self.help or "")
+        lines = [*wrapped(summary, width), "", f"{screen.bold('Usage:')} {_usage(self, ctx)}"]
+        for paragraph in paragraphs:
+            lines += ["", *wrapped(paragraph, width)]
+        lines += _examples(self, screen)
+        lines += _panels(self, ctx, screen, width)
+        lines += ["", *wrapped(_environment(self.get_params(ctx)), width)]
+        return screen.fit("\n".join(lines))
+
+
+class Overview(TyperGroup):
+    """Commands by name, each built when it is called; the first lines of their help stand in `summaries`.
+
+    The `epilog` is the examples.
+    """
+
+    summaries: Mapping[str, str] = COMMANDS
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.summaries)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return self.built(cmd_name) if cmd_name in self.summaries else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.summaries and not ctx.resilient_parsing:
+            from calcli.cli.usage import no_such_command
+
+            raise no_such_command(args[0], list(self.summaries), ctx.command_path)
+        return super().resolve_command(ctx, args)
+
+    def built(self, name: str) -> Any:
+        """The command of this name."""
+        return _group(name) if name in GROUPS else _command(name, name)
+
+    def get_help(self, ctx: Any) -> str:
+        screen = Screen.of(sys.stdout)
+        width = min(screen.width, _WIDEST)
+        lines = [*wrapped(self.help or "", width), *_examples(self, screen)]
+        lines += ["", f"{screen.bold('Usage:')} {ctx.command_path} COMMAND [OPTIONS] ..."]
+        lines += ["", screen.bold("Commands:"), *described(self.summaries.items(), width)]
+        lines += _panels(self, ctx, screen, width)
+        lines += ["", f"Run {ctx.command_path} COMMAND --help for the options of a command."]
+        return screen.fit("\n".join(lines))
+
+
+def _examples(command: Any, screen: Screen) -> list[str]:
+    return ["", screen.bold("Examples:"), *(f"  {line}" for line in (command.epilog or "").splitlines())]
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n")]
+
+
+def _usage(command: Any, ctx: Any) -> str:
+    arguments = [param.metavar for param in command.params if param.param_type_name == "argument"]
+    return " ".join([ctx.command_path, *arguments, "[OPTIONS]"])
+
+
+def _environment(params: list[Any]) -> str:
+    """The variables of options: an example, and the exceptions, which name the command too."""
+    pairs = [(param.opts[-1], param.envvar) for param in params if param.param_type_name == "option" and param.envvar]
+    shown = [pair for pair in pairs if pair[1] == variable_of(pair[0])][:1]
+    shown += [pair for pair in pairs if pair[1] != variable_of(pair[0])]
+    return f"Environment variables set options too: {', '.join(f'{flag} is {variable}' for flag, variable in shown)}."
+
+
+def _panels(command: Any, ctx: Any, screen: Screen, width: int) -> list[str]:
+    """The parameters under the headings of their panels, all in one column."""
+    panels: dict[str, list[tuple[str, str]]] = {panel: [] for panel in _PANELS}
+    for param in command.get_params(ctx):
+        if not param.hidden:
+            panels[param.rich_help_panel or _GENERAL].append((_name(param), _description(param)))
+    least = min(24, max((len(name) for entries in panels.values() for name, _ in entries), default=0))
+    lines: list[str] = []
+    for panel, entries in panels.items():
+        if entries:
+            lines += ["", screen.bold(f"{_PANELS[panel]}:"), *described(entries, width, least=least, most=24)]
+    return lines
+
+
+def _name(param: Any) -> str:
+    """``-m, --method NAME`` for an option, ``DATA...`` for an argument."""
+    if param.param_type_name == "argument":
+        return str(param.metavar)
+    short = [option for option in param.opts if not option.startswith("--")]
+    long = [option for option in param.opts if option.startswith("--")]
+    value = "" if param.is_flag or param.metavar is None else f" {param.metavar}"
+    return f"{', '.join([*short, *long])}{value}"
+
+
+def _description(param: Any) -> str:
+    """The help of a parameter without the last full stop, and its default."""
+    text = re.sub(r"(?<!\.)\.$", "", param.help or "")
+    if param.default is None or not param.show_default or getattr(param, "is_flag", False):
+        return text
+    value = f"{param.default:g}" if isinstance(param.default, float) else param.default
+    return f"{text} {glued(f'[default: {value}]')}"

@@ -1,13 +1,21 @@
-"""The arguments of a command: how texts become values, and values the request of a verb."""
+"""The command line as data: options, from which Typer reads a command's signature, and what their values become."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import fields, is_dataclass, replace
-from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from inspect import Parameter, Signature, cleandoc, signature
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
+import typer
+
+from calcli.cli.process import THREAD_VARIABLES, variable_of
+from calcli.cli.screen import is_terminal
 from calcli.errors import UsageError
 from calcli.numeric.threads import processors
 
@@ -18,11 +26,145 @@ if TYPE_CHECKING:
 
 Request = TypeVar("Request", bound="DataclassInstance")
 
+REQUIRED: Any = ...
+
+_PATHS = ("FILE", "DIR", "DATA", "ARTIFACT", "ENSEMBLE")
+"""Words of a metavar that stands for a path."""
+
+_CHOICES = re.compile(r"[a-z0-9-]+(\|[a-z0-9-]+)+")
+"""A metavar that lists all values."""
+
+
 PRESENTATION = frozenset({"form", "html", "picture", "rollback", "threads", "quiet", "no_color", "debug"})
-"""Options that are no fields of requests: they are about the form of the answer."""
+"""Options that are no fields of requests, because they concern the form of the answer."""
 
 PLACES = frozenset({"query", "table", "replace", "storage_option"})
-"""Options that say where tables are; they become part of the fields that name these."""
+"""Options that locate tables; they become part of the fields that name the tables."""
+
+
+class Option(NamedTuple):
+    """An option of a command, or an argument, which has no flags.
+
+    Attributes
+    ----------
+    field
+        The name of its value, as a rule that of the request's field.
+    kind
+        The type that Typer parses.
+    convert
+        A function from the parsed value to the field's.
+    more
+        Further arguments of `typer.Option`: help, panel, metavar, completion.
+    """
+
+    field: str
+    flags: tuple[str, ...]
+    kind: Any
+    default: Any
+    convert: Callable[[Any], Any] | None
+    more: dict[str, Any]
+
+    def parameter(self) -> Parameter:
+        """The parameter in the signature that Typer reads."""
+        info = (typer.Option if self.flags else typer.Argument)(self.default, *self.flags, **self.more)
+        return Parameter(self.field, Parameter.KEYWORD_ONLY, default=info, annotation=self.kind)
+
+    def value(self, parsed: Any) -> Any:
+        """The field's value. Names of files can be any bytes; everything else is text."""
+        if not any(word in (self.more["metavar"] or "") for word in _PATHS):
+            for text in parsed if isinstance(parsed, list) else [parsed]:
+                if isinstance(text, str) and not _is_text(text):
+                    name = self.flags[-1] if self.flags else self.more["metavar"]
+                    raise UsageError(f"{name}: {text!r} is not UTF-8 text", hint="write it in UTF-8")
+        if isinstance(parsed, float) and math.isnan(parsed):
+            raise UsageError(f"{self.flags[-1]} takes a number, not {parsed}")
+        return parsed if self.convert is None else self.convert(parsed)
+
+
+def _is_text(text: str) -> bool:
+    """Whether a word of the shell was UTF-8: Python keeps other bytes as surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def option(
+    panel: str | None,
+    spec: str,
+    help: str,  # noqa: A002 Typer's word
+    default: Any = None,
+    *,
+    field: str | None = None,
+    kind: Any = None,
+    convert: Callable[[Any], Any] | None = None,
+    complete: Callable[..., list[str]] | None = None,
+    bounds: tuple[float, float] | None = None,
+    only: str | None = None,
+    **more: Any,
+) -> Option:
+    """An option, which an environment variable can give too.
+
+    Help lists it under the heading `panel`. `spec` has the flags and the metavar: ``-m --method NAME``. By default
+    `field` is the long flag, and `kind` the choices of a metavar such as ``a|b``, a whole number if there are `bounds`,
+    else the type of `default`, which is text for None; ``list`` is for options that can be given several times. The
+    variable is ``CALCLI_<FLAG>``; it names the command `only` whose flag has another meaning than elsewhere.
+    """
+    words = spec.split()
+    flags = tuple(word for word in words if word.startswith("-"))
+    metavar = " ".join(words[len(flags) :])
+    if kind is list:
+        kind, convert = list[str] | None, convert or _several
+    elif kind is None:
+        kind = str if default in (REQUIRED, None) else type(default)
+        if _CHOICES.fullmatch(metavar):
+            kind = Literal[tuple(metavar.split("|"))]
+        elif bounds is not None and default is None:
+            kind = int
+        kind = kind | None if default is None else kind
+    if bounds is not None:
+        more |= {"min": bounds[0], "max": bounds[1]}
+    more = {"show_default": default is not REQUIRED, **more, "help": help, "rich_help_panel": panel}
+    more |= {"metavar": metavar or None, "autocompletion": complete, "envvar": variable_of(flags[-1], only)}
+    name = flags[-1].removeprefix("--").replace("-", "_")
+    return Option(field or name, flags, kind, default, convert, more)
+
+
+def argument(metavar: str, help: str, default: Any = REQUIRED, *, kind: Any = str, **more: Any) -> Option:  # noqa: A002
+    """A positional argument."""
+    more |= {"metavar": metavar, "help": help, "rich_help_panel": "Input"}
+    return Option(metavar.strip("[].").lower(), (), kind, default, None, more)
+
+
+def with_options(options: Sequence[Option]) -> Callable[[Callable[[Arguments], None]], Callable[..., None]]:
+    """Declare a command with these options. The examples in its docstring become an attribute, apart from its help."""
+
+    def declare(function: Callable[[Arguments], None]) -> Callable[..., None]:
+        def run(**parsed: Any) -> None:
+            arguments = Arguments({option.field: option.value(parsed[option.field]) for option in options})
+            with _settings_of_stores(arguments.get("storage_option")):
+                function(arguments)
+
+        run.__doc__, _, examples = cleandoc(function.__doc__ or "").partition("\n\nExamples\n--------\n")
+        run.examples = examples  # type: ignore[attr-defined]
+        run.__signature__ = Signature([option.parameter() for option in options])  # type: ignore[attr-defined]
+        return run
+
+    return declare
+
+
+def _settings_of_stores(options: Mapping[str, str] | None) -> AbstractContextManager[None]:
+    """The settings of object stores as long as a command runs."""
+    if not options:
+        return nullcontext()
+    from calcli.places.stores import storage_options
+
+    return storage_options(options)
+
+
+def _several(values: list[str] | None) -> tuple[str, ...]:
+    return tuple(values or ())
 
 
 class Arguments(dict[str, Any]):
@@ -88,12 +230,12 @@ def names(text: str | None) -> tuple[str, ...] | None:
 
 
 def names_or_empty(text: str | None) -> tuple[str, ...]:
-    """The same, where no list is an empty one."""
+    """The names of a list; no names where no list is given."""
     return names(text) or ()
 
 
 def names_or_none(text: str | None) -> tuple[str, ...] | None:
-    """The same, where ``none`` is no column at all."""
+    """The names of a list; no names for the word ``none``."""
     return () if text == "none" else names(text)
 
 
@@ -115,7 +257,7 @@ def settings(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def storage(given: Sequence[str] | None) -> dict[str, str]:
-    """``KEY=VALUE``; the value may be secret, and so may be what is not of this form."""
+    """``KEY=VALUE``; the error does not repeat the text, which may be secret."""
     return _pairs(given, "--storage-option is not KEY=VALUE", "try: --storage-option region=eu-central-1")
 
 
@@ -127,3 +269,29 @@ def _pairs(given: Sequence[str] | None, mistake: str, hint: str) -> dict[str, st
             raise UsageError(mistake.format(text), hint=hint)
         values[key.strip()] = value.strip()
     return values
+
+
+def number_or_column(text: str | None) -> float | str | None:
+    """A cost, or the name of the column that has it."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def piped(data: list[str] | None) -> list[str]:
+    """Refuse a terminal as standard input, because waiting for a typed table looks like hanging."""
+    if data and "-" in data and is_terminal(sys.stdin):
+        raise UsageError("standard input (-) is a terminal", hint="pipe a table into it, or name a file")
+    return data or []
+
+
+def limit_threads(count: int | None) -> int | None:
+    """Set the number of threads in the environment, where polars, OpenMP and numba read it when they are imported.
+
+    More threads than processors only wait for each other: `Arguments.console` says that there are fewer.
+    """
+    if count is not None:
+        for name in THREAD_VARIABLES:
+            os.environ[name] = str(min(count, processors()))
+    return count

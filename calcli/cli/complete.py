@@ -52,7 +52,7 @@ def gate(incomplete: str) -> list[str]:
 
 
 def _last_of_list(incomplete: str, words: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
-    """Names that may follow the last comma, and before any comma also the `words` that stand for a whole list."""
+    """Names that may follow the last comma; before any comma also `words`, which stand for whole lists."""
     done, comma, last = incomplete.rpartition(",")
     given = done.split(",")
     offered = names if comma else (*words, *names)

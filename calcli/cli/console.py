@@ -6,9 +6,8 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from calcli.cli.screen import Screen
-from calcli.cli.streams import write_stderr
-from calcli.cli.text import wrapped
+from calcli.cli.process import write_stderr
+from calcli.cli.screen import Screen, wrapped
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -43,7 +42,7 @@ class Console:
             self._write(text)
 
     def note(self, message: str) -> None:
-        """Show a sentence, the same one only once."""
+        """Show a sentence, unless it was shown before."""
         if not self.quiet and message not in self._noted:
             self._noted.add(message)
             self._write("\n".join(map(self.stderr.dim, wrapped(message, self.stderr.prose))))

@@ -10,9 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from calcli.cli.environment import forget_what_stops_libraries, is_set
+from calcli.cli.process import flush, forget_what_stops_libraries, is_set, keep_stderr, silence, write_stderr
 from calcli.cli.screen import Screen
-from calcli.cli.streams import flush, keep_stderr, silence, write_stderr
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError, UsageError
 
 PROGRAM = "calcli"

@@ -1,22 +1,17 @@
-"""The options of commands, each once, and the groups that they share; `decision_options` has those of `decide` alone.
+"""The options of commands, each once, and the groups of options that commands share.
 
 Each option can also be given as ``CALCLI_<OPTION>`` in the environment; the command line wins.
 """
 
 from __future__ import annotations
 
-import os
-import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
+from calcli.cli import arguments as to
 from calcli.cli import complete
-from calcli.cli.arguments import count_or_auto, names, names_or_empty, names_or_none, settings, storage
-from calcli.cli.environment import THREAD_VARIABLES
-from calcli.cli.screen import is_terminal
-from calcli.cli.signature import REQUIRED, argument, option
-from calcli.errors import UsageError
-from calcli.numeric.threads import processors
+from calcli.cli.arguments import REQUIRED, Arguments, Option, argument, option, with_options
 
 source = partial(option, "Input")
 column = partial(option, "Columns")
@@ -24,24 +19,10 @@ method = partial(option, "Method")
 check = partial(option, "Check")
 output = partial(option, "Output")
 general = partial(option, None)
-
-
-def _piped(data: list[str] | None) -> list[str]:
-    """The same paths; refuses a terminal as standard input, because waiting for a typed table looks like hanging."""
-    if data and "-" in data and is_terminal(sys.stdin):
-        raise UsageError("standard input (-) is a terminal", hint="pipe a table into it, or name a file")
-    return data or []
-
-
-def _limit_threads(count: int | None) -> int | None:
-    """The same number, set in the environment, where polars, OpenMP and numba read it when they are imported.
-
-    More threads than processors only wait for each other: `Arguments.console` says that there are fewer.
-    """
-    if count is not None:
-        for name in THREAD_VARIABLES:
-            os.environ[name] = str(min(count, processors()))
-    return count
+decision = partial(option, "Decision")
+amount = partial(decision, kind=float, bounds=(0, 1e15))
+share = partial(decision, kind=float, bounds=(0, 1))
+cost = partial(decision, convert=to.number_or_column)
 
 
 # Input
@@ -49,7 +30,7 @@ DATA = argument(
     "DATA...",
     "Files, globs, directories, URLs; - is stdin. Parquet, CSV, TSV, Arrow IPC, NDJSON, JSON; .gz, .zst are unpacked.",
     kind=list[str],
-    callback=_piped,
+    callback=to.piped,
 )
 DATA_OR_NONE = DATA._replace(kind=list[str] | None, default=None)
 ARTIFACT = argument("ARTIFACT", "The directory that `calcli fit` made.")
@@ -70,15 +51,18 @@ STORAGE_OPTION = source(
     "--storage-option KEY=VALUE",
     "A setting of an object store, beside its environment variables and files; repeatable.",
     kind=list,
-    convert=storage,
+    convert=to.storage,
 )
 BAD_ROWS = source(
     "--bad-rows fail|null",
     "Rows without a finite score, a label or a weight: fail refuses the table; null leaves them out (apply: writes "
     "null for them).",
     "fail",
-    kind=Literal["fail", "null"],
 )
+METHOD_OR_NONE = argument(
+    "[NAME]", "One method, with its parameters.", None, kind=str | None, autocompletion=complete.methods
+)
+METRIC_OR_NONE = argument("[NAME]", "One metric.", None, kind=str | None, autocompletion=complete.metric)
 
 # Columns
 LABEL = column("--label COLUMN", "The observed class of each row.")
@@ -90,8 +74,8 @@ LOGIT = column(
     "The predicted log-odds; for more than two classes, the logits: what the column names have before _<class>.",
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
-FEATURES = column("--features A,B,...", "The features that the method may use.", convert=names)
-IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=names_or_empty)
+FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
+IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=to.names_or_empty)
 WEIGHT = column("--weight COLUMN", "The weight of each row; never found by its name.")
 WEIGHT_KIND = column(
     "--weight-kind KIND",
@@ -100,7 +84,7 @@ WEIGHT_KIND = column(
     kind=Literal["counts", "importance"] | None,
 )
 POSITIVE = column("--positive LABEL", "The positive class; the score is its probability.")
-CLASSES = column("--classes A,B,...", "All classes, in order.", convert=names)
+CLASSES = column("--classes A,B,...", "All classes, in order.", convert=to.names)
 NODE_ID = column("--node-id COLUMN", "The row ids that --edges refers to.")
 
 # Method
@@ -115,7 +99,7 @@ SET = method(
     "A parameter of the method; repeatable. `calcli methods NAME` lists them.",
     field="params",
     kind=list,
-    convert=settings,
+    convert=to.settings,
     complete=complete.settings,
 )
 PRESET = method("--preset NAME", "A named set of parameters.", complete=complete.presets)
@@ -126,8 +110,7 @@ BUDGET = method(
     "--budget SECONDS",
     "Skip the methods that have not finished after this many seconds; no limit by default.",
     kind=float,
-    min=0,
-    max=10**9,
+    bounds=(0, 10**9),
 )
 CRITERION = method(
     "--criterion METRIC",
@@ -150,21 +133,16 @@ EMBEDDING_DATA = method(
 EDGES = method("--edges FILE", "Pairs of ids of linked rows, for methods that relate rows; needs --node-id.")
 NEW_EDGES = method("--edges FILE", "The edges of these rows, if they were not in the --edges of the fit.")
 EVALUATED_EDGES = check(
-    "--edges FILE",
-    "Pairs of ids of linked rows, for the metric tv and for artifacts that were fitted with edges.",
+    "--edges FILE", "Pairs of ids of linked rows, for the metric tv and for artifacts that were fitted with edges."
 )
 EXACT = method("--exact", "Allow outputs of exactly 0 and 1.", False)
 PRIOR_SHIFT = method(
-    "--prior-shift RATE",
-    "The base rate in use, if it differs from that of DATA; for more classes a=RATE,b=RATE,...",
+    "--prior-shift RATE", "The base rate in use, if it differs from that of DATA; for more classes a=RATE,b=RATE,..."
 )
 
 # Check
 WITH = check(
-    "--with [NAME=]DIR",
-    "An artifact to compare with the raw score; repeatable.",
-    field="artifacts",
-    kind=list,
+    "--with [NAME=]DIR", "An artifact to compare with the raw score; repeatable.", field="artifacts", kind=list
 )
 SCORES = check(
     "--score [NAME=]COLUMN",
@@ -193,11 +171,9 @@ REFIT_GUARD = check(
 POOL_NIGHTS = check(
     "--pool-nights N",
     "Use only the last N files of DATA, in the order of their names: one file a night.",
-    kind=int,
-    min=1,
-    max=10_000,
+    bounds=(1, 10_000),
 )
-FOLDS = check("--folds N", "The number of cross-validation folds.", 5, min=2, max=10_000)
+FOLDS = check("--folds N", "The number of cross-validation folds.", 5, bounds=(2, 10_000))
 RESAMPLE_BY = check(
     "--resample-by COLUMN",
     "Rows with the same value, such as a user, count as one in intervals and p-values, and stay together in folds.",
@@ -211,11 +187,9 @@ METRICS = check(
     show_default=False,
 )
 BINS = check(
-    "--bins N|auto", "The number of bins; auto is the cube root of the number of rows.", "15", convert=count_or_auto
+    "--bins N|auto", "The number of bins; auto is the cube root of the number of rows.", "15", convert=to.count_or_auto
 )
-BINNING = check(
-    "--binning width|mass", "Bins of equal width, or of equal mass.", "width", kind=Literal["width", "mass"]
-)
+BINNING = check("--binning width|mass", "Bins of equal width, or of equal mass.", "width")
 KIND = check(
     "--kind KIND",
     "reliability: bars; smooth: a smoothed curve; rejection: the error rate when the least certain rows are left out.",
@@ -247,17 +221,15 @@ MVCE = check(
     "--mvce closed|sampled",
     "Compute MVCE (multi-view calibration error) in closed form where that is exact, or from sampled shuffles.",
     "closed",
-    kind=Literal["closed", "sampled"],
 )
 IN_SAMPLE = check("--in-sample", "The score was fitted on these rows: adjust the tests for that, or omit them.", False)
 BOOTSTRAP = check(
     "--bootstrap N",
     "The number of bootstrap samples for 95 % intervals of every metric; 0 is none.",
     0,
-    min=0,
-    max=1_000_000,
+    bounds=(0, 1_000_000),
 )
-BY = check("--by A,B,...", "Columns whose groups are reported separately.", convert=names_or_empty)
+BY = check("--by A,B,...", "Columns whose groups are reported separately.", convert=to.names_or_empty)
 BASELINE = check("--baseline FILE", "An earlier report (--format json) to compare every number with.")
 DRIFT = check(
     "--drift ARTIFACT",
@@ -268,8 +240,7 @@ DRIFT_STATE = check(
     "--state FILE", "The file in which --drift keeps its evidence between runs; ARTIFACT.drift.json by default."
 )
 CLUSTERS_FROM = check(
-    "--clusters-from COLUMN",
-    "The clusters of CECE; by default those of a CCL artifact, or clusters of the features.",
+    "--clusters-from COLUMN", "The clusters of CECE; by default those of a CCL artifact, or clusters of the features."
 )
 FAIL_IF = check(
     "--fail-if EXPR",
@@ -279,10 +250,10 @@ FAIL_IF = check(
     complete=complete.gate,
 )
 ALLOW_NULL = check("--allow-null", "Let --fail-if ignore numbers that are undefined.", False)
-SEED = check("--seed N", "The random seed.", 0, min=0, max=2**63 - 1)
+SEED = check("--seed N", "The random seed.", 0, bounds=(0, 2**63 - 1))
 
 # Output
-KEEP = output("--keep A,B,...|none", "The input columns to keep; all by default.", convert=names_or_none)
+KEEP = output("--keep A,B,...|none", "The input columns to keep; all by default.", convert=to.names_or_none)
 ARTIFACT_OUTPUT = output("-o --output DIR", "Where to save the artifact; <name of DATA>.<method> by default.")
 POLICY_OUTPUT = output("-o --output DIR", "Where to save the policy; <name of DATA>.policy by default.")
 POLICY_PICTURE = output(
@@ -291,13 +262,12 @@ POLICY_PICTURE = output(
 )
 TABLE_OUTPUT = output("-o --output FILE", "Where to write the table; - is stdout.", REQUIRED)
 PICTURE_OUTPUT = output(
-    "-o --output FILE",
-    "A .png, .svg, .pdf or .html file to draw; - is stdout. By default the terminal.",
+    "-o --output FILE", "A .png, .svg, .pdf or .html file to draw; - is stdout. By default the terminal."
 )
 PICTURE_FORMAT = output(
     "--output-format FORMAT",
     "png, svg, pdf or html, if the suffix does not say.",
-    variable="CALCLI_DIAGRAM_OUTPUT_FORMAT",
+    only="diagram",
     complete=complete.pictures,
 )
 REPLACE = output("--replace", "Replace the table in the database instead of appending to it.", False)
@@ -308,13 +278,7 @@ OUTPUT_FORMAT = output(
 )
 SELECT = output("--select DIR", "Fit the chosen method on all rows, and save it here.")
 ROLLBACK = output("--rollback", "Restore the previous version of the artifact, and stop.", False)
-SCALE = output(
-    "--as prob|logit",
-    "Write a probability, or its log-odds.",
-    "prob",
-    field="scale",
-    kind=Literal["prob", "logit"],
-)
+SCALE = output("--as prob|logit", "Write a probability, or its log-odds.", "prob", field="scale")
 EXTRA = output("--extra", "Also add the log-odds and, where the method has one, an interval or the cluster.", False)
 COLUMN = output("--column NAME", "The name of the added column.", "calibrated")
 FORMAT = output(
@@ -327,7 +291,7 @@ FORMAT = output(
 TABLE_OR_JSON = output(
     "--format FORMAT", "The output format: table or json.", "table", field="form", kind=Literal["table", "json"]
 )
-TO = output("--to sql|json|onnx", "The language.", "sql", kind=Literal["sql", "json", "onnx"])
+TO = output("--to sql|json|onnx", "The language.", "sql")
 DIALECT = output(
     "--dialect NAME",
     "Of SQL: duckdb, postgres, spark, bigquery, snowflake, and what else --dialects lists.",
@@ -340,42 +304,101 @@ SHAPE = output(
     "with its large trees in tables of their own; a function of the columns; a macro of dbt. What is created is called "
     "as the added column. By default a query where --table names one, else an expression.",
     "auto",
-    kind=Literal["auto", "expression", "query", "view", "tables", "function", "dbt"],
 )
 DIALECTS = output("--dialects", "List the dialects, and on which engines their statements are tested.", False)
 CHECK_ROWS = output(
     "--check N",
     "Write a statement that checks the export: it has N rows with expected values, and returns the rows that differ.",
     field="check",
-    kind=int | None,
-    min=1,
-    max=10_000,
+    bounds=(1, 10_000),
 )
 FLOAT32 = output("--float32", "Of ONNX: inputs and outputs in single precision; in double by default.", False)
-TABLE = output("--table NAME", "Where a query finds the rows.", variable="CALCLI_EXPORT_TABLE")
+TABLE = output("--table NAME", "Where a query finds the rows.", only="export")
 RULES = output("--rules", "Show the fitted rules, leaves or clusters in full.", False)
 EXPLAIN = output(
     "--explain DATA", "Show which features of these rows move the calibrated score away from the raw score (SHAP)."
 )
-ROW = output("--row N", "Explain this row only, counted from 1.", None, kind=int | None, min=1, max=2**63 - 1)
-EXPLANATION_OUTPUT = output(
-    "-o --output FILE", "A .png, .svg or .pdf file to draw the explanation to.", variable="CALCLI_INSPECT_OUTPUT"
-)
+ROW = output("--row N", "Explain this row only, counted from 1.", None, bounds=(1, 2**63 - 1))
+EXPLANATION_OUTPUT = output("-o --output FILE", "A .png, .svg or .pdf file to draw the explanation to.", only="inspect")
 DRY_RUN = output("--dry-run", "Show how the columns would be used, and stop.", False)
 ENGINE = output(
-    "--engine local|spark",
-    "Run on this machine, or on a Spark cluster over a directory of Parquet files.",
-    "local",
-    kind=Literal["local", "spark"],
+    "--engine local|spark", "Run on this machine, or on a Spark cluster over a directory of Parquet files.", "local"
 )
 MASTER = output("--master URL", "The URL of the Spark cluster, such as spark://HOST:7077 or sc://HOST:15002.")
 SAMPLE = output(
     "--sample ROWS",
     "With --engine spark: the number of rows to fit on; all others measure the fit. By default a million; methods that "
     "need only sums over the rows (`calcli methods NAME`) use all rows.",
-    kind=int | None,
-    min=1,
-    max=2**31 - 1,
+    bounds=(1, 2**31 - 1),
+)
+
+# Decision
+CALIBRATOR = decision(
+    "--with DIR", "The calibrator; by default the score is taken as it is.", field="artifact", only="decide"
+)
+COST_FP = cost("--cost-fp COST|COLUMN", "The cost of a false positive: a number, or a column with one for each row.")
+COST_FN = cost("--cost-fn COST|COLUMN", "The cost of a false negative.")
+COST_TP = cost("--cost-tp COST|COLUMN", "The cost of a true positive; 0 by default.")
+COST_TN = cost("--cost-tn COST|COLUMN", "The cost of a true negative; 0 by default.")
+COST = decision(
+    "--cost COLUMN",
+    "A column, such as an amount, that multiplies --cost-fn and --cost-tp: each row gets its own threshold.",
+)
+COSTS = decision(
+    "--costs FILE",
+    "A CSV file with the cost of each action (columns) by class (rows), for any number of classes.",
+    field="cost_file",
+)
+TARGET = decision(
+    "--target EXPR",
+    "What must hold on new rows: 'precision >= 0.9', recall >=, accuracy >=, fpr <=, or positive-rate <= or >=.",
+)
+BUDGET_ROWS = decision(
+    "--budget ROWS",
+    "The maximum number of positive decisions in a new table of the size of DATA.",
+    bounds=(1, 2**63 - 1),
+    only="decide",
+)
+CONFIDENCE = share("--confidence SHARE", "The probability that targets and bounds hold on new rows.", 0.95)
+ABSTAIN = amount("--abstain COST", "Abstain where the best decision has an expected cost above this.")
+COVERAGE = share("--coverage SHARE", "Decide this share of the rows, the most certain ones; abstain on the others.")
+TOP = decision(
+    "--top K",
+    "With more than two classes: decide on at most the K most probable ones; 1 by default.",
+    bounds=(1, 2**31 - 1),
+)
+UNCERTAINTY = decision(
+    "--uncertainty COLUMN",
+    "With --coverage: abstain on the rows with the largest values of this column, such as uncertainty_knowledge.",
+)
+SETS = share("--sets SHARE", "Predict sets of classes that contain the true class for this share of new rows.")
+SET_SCORE = decision(
+    "--set-score lac|aps|aps-randomised",
+    "lac: the smallest sets on average; aps: larger sets for uncertain rows; aps-randomised: aps with randomisation, "
+    "which makes sets smaller.",
+    "lac",
+)
+BY_CLASS = decision("--by-class", "With --sets: reach this share within each class.", False)
+INTERVALS = share("--intervals SHARE", "Predict intervals that contain the true value for this share of new rows.")
+PREDICTION = decision("--prediction COLUMN", "With --intervals: the predicted value; uncertainty_mean by default.")
+QUANTILES = decision(
+    "--quantiles LOW,HIGH",
+    "With --intervals: two columns of predicted quantiles, instead of --prediction.",
+    convert=to.names,
+)
+SPREAD = decision("--spread COLUMN", "With --intervals: the predicted standard deviation, to scale them by.")
+VARIANCE = decision("--variance COLUMN", "Instead of --spread: the predicted variance, such as uncertainty_total.")
+SIDE = decision("--side both|lower|upper", "With --intervals: both ends, or only one.", "both")
+SETS_BY = decision(
+    "--by COLUMN", "With --sets or --intervals: reach the share within each group of this column.", only="decide"
+)
+THRESHOLD = share("--threshold P", "The threshold in use today, for comparison.", 0.5)
+DECISION_BOOTSTRAP = decision(
+    "--bootstrap N",
+    "The number of bootstrap samples for 95 % intervals of costs; 0 is none.",
+    1000,
+    bounds=(0, 1_000_000),
+    only="decide",
 )
 
 # Uncertainty
@@ -384,7 +407,6 @@ OUTCOME = column("--label COLUMN", "The observed class or value of each row.")
 TASK = column(
     "--task class|regression",
     "Whether the label is a class or a number; integers of at most 50 distinct values are classes by default.",
-    kind=Literal["class", "regression"] | None,
 )
 ENSEMBLE_KIND = method(
     "--ensemble KIND",
@@ -392,22 +414,11 @@ ENSEMBLE_KIND = method(
     "truncated at several numbers of trees. sglb by default.",
     kind=Literal["sglb", "sgb", "virtual"] | None,
 )
-MEMBER_COUNT = method(
-    "--members N",
-    "The number of ensemble members.",
-    10,
-    min=2,
-    max=10_000,
-    variable="CALCLI_UNCERTAINTY_FIT_MEMBERS",
-)
-TREES = method("--trees N", "Trees of each model; 1000 by default.", kind=int | None, min=1, max=1_000_000)
-DEPTH = method("--depth N", "Depth of each tree, up to 16; 6 by default.", kind=int | None, min=1, max=16)
+MEMBER_COUNT = method("--members N", "The number of ensemble members.", 10, bounds=(2, 10_000), only="uncertainty fit")
+TREES = method("--trees N", "Trees of each model; 1000 by default.", bounds=(1, 1_000_000))
+DEPTH = method("--depth N", "Depth of each tree, up to 16; 6 by default.", bounds=(1, 16))
 LEARNING_RATE = method(
-    "--learning-rate RATE",
-    "The learning rate; CatBoost's choice by default.",
-    kind=float | None,
-    min=0,
-    max=1,
+    "--learning-rate RATE", "The learning rate; CatBoost's choice by default.", kind=float | None, bounds=(0, 1)
 )
 TUNE = method(
     "--tune", "Choose learning rate (0.001, 0.01, 0.1) and depth (3 to 6) by the log-loss on held-out rows.", False
@@ -415,7 +426,7 @@ TUNE = method(
 OWN_MODEL = method(
     "--model FILE",
     "Your own CatBoost model (.cbm), used as a virtual ensemble without training.",
-    variable="CALCLI_UNCERTAINTY_FIT_MODEL",
+    only="uncertainty fit",
 )
 ENSEMBLE_OUTPUT = output("-o --output DIR", "Where to save the ensemble; <name of DATA>.<kind> by default.")
 MORE_MEASURES = output("--extra", "Also add two more measures of disagreement: epkl and, for classes, rmi.", False)
@@ -423,7 +434,7 @@ WITH_ENSEMBLE = source(
     "--with [NAME=]DIR",
     "An ensemble to measure; repeatable.",
     field="ensembles",
-    variable="CALCLI_UNCERTAINTY_EVALUATE_WITH",
+    only="uncertainty evaluate",
     kind=list,
 )
 OOD = check("--ood FILE", "Out-of-domain rows with the same features; report how well uncertainty detects them.")
@@ -434,7 +445,7 @@ MAKE_OOD = check(
 OOD_PRESET = check(
     "--preset paper",
     "With --make-ood: its first rows, at the scale of DATA, as in the authors' code.",
-    variable="CALCLI_UNCERTAINTY_EVALUATE_PRESET",
+    only="uncertainty evaluate",
     kind=Literal["paper"] | None,
 )
 REJECTION_PICTURE = output(
@@ -444,25 +455,19 @@ MEMBER_STEM = column(
     "--members STEM",
     "The columns of the members: STEM_<m> (a probability or a mean) or STEM_<m>_<class>.",
     REQUIRED,
-    variable="CALCLI_UNCERTAINTY_DECOMPOSE_MEMBERS",
+    only="uncertainty decompose",
 )
 VARIANCES = column("--variances STEM", "The columns STEM_<m> with each member's variance, for regression.")
 
 # What every command has
 THREADS = general(
-    "--threads N",
-    "The maximum number of threads; all by default.",
-    kind=int | None,
-    min=1,
-    max=1_000_000,
-    callback=_limit_threads,
+    "--threads N", "The maximum number of threads; all by default.", bounds=(1, 1_000_000), callback=to.limit_threads
 )
 QUIET = general("-q --quiet", "Only warnings and errors on stderr.", False)
 DEBUG = general("--debug", "Show the traceback of an error.", False)
 NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.", False)
 
-# Groups
-
+# Groups that commands share
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
 COLUMNS = (LABEL, PROB, LOGPROB, LOGIT, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
@@ -471,3 +476,11 @@ BINNED = (BINS, BINNING)
 CLUSTER = (ENGINE, MASTER)
 SAMPLED = (ENGINE, MASTER, SAMPLE)
 GENERAL = (THREADS, QUIET, NO_COLOR, DEBUG)
+
+
+def command(names: str) -> Callable[[Callable[[Arguments], None]], Callable[..., None]]:
+    """Declare a command with the options and groups of these names, which help lists in this order."""
+    options: list[Option] = []
+    for found in (globals()[name] for name in names.split()):
+        options += [found] if isinstance(found, Option) else found
+    return with_options(options)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from calcli.cli.streams import write, write_path
+from calcli.cli.process import write, write_path
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
     from calcli.cli.console import Console
+    from calcli.cli.screen import Screen
+    from calcli.cli.serial import Flat
     from calcli.methods.spec import MethodSpec
     from calcli.metrics.catalog import MetricSpec
     from calcli.models.requests import FitResult
-    from calcli.reports.schema import Report
+    from calcli.reports.schema import DataFacts, Report
     from calcli.verbs.apply import ApplyResult, DecomposeResult
     from calcli.verbs.compare import CompareResult
     from calcli.verbs.decide import DecideResult
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 
 Form: TypeAlias = Literal["table", "json", "csv", "markdown"]
 
-_METHOD = (
+_METHOD = [
     "name",
     "family",
     "summary",
@@ -38,203 +42,233 @@ _METHOD = (
     "sums",
     "closed_form",
     "reference",
-)
-_METRIC = ("name", "family", "summary", "direction", "kind", "default")
-
-_IN_VERDICT = {"not-better"}
-"""Warnings that repeat the verdict of the table."""
-
-_NOTES = {"choice"}
-"""Warnings of a report that the verb notes on stderr while it runs."""
+]
+_METRIC = ["name", "family", "summary", "direction", "kind", "default"]
+"""The columns of the catalogs as CSV."""
 
 
-def fitted(result: FitResult, form: Form, console: Console) -> None:
-    """The artifact's path on stdout and the report on stderr; in other forms, the report on stdout."""
-    from calcli.cli.views import report as view
+class Answer(NamedTuple):
+    """The answer of a command: for people and for programs, and how the command ends.
+
+    Attributes
+    ----------
+    lines
+        The answer for people, on a screen.
+    document
+        The answer as JSON.
+    flat
+        The answer as CSV or Markdown, where the command offers them.
+    beside_path
+        Whether stdout is for the path, so that the lines go to stderr.
+    below
+        More lines, which stand on stderr below the others.
+    notes
+        Sentences that CSV and Markdown have no place for.
+    repeated
+        Warnings that the lines say too.
+    path
+        The artifact that was saved.
+    refused
+        Why the answer is no, which is exit code 1.
+    usual
+        Whether a no is as common as a yes, and no warning.
+    """
+
+    lines: Callable[[Screen], list[str]]
+    document: Callable[[], object]
+    flat: Callable[[Flat], str] | None = None
+    beside_path: bool = False
+    below: Callable[[Screen], list[str]] | None = None
+    notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    repeated: Collection[str] = ()
+    path: os.PathLike[str] | None = None
+    refused: str | None = None
+    usual: bool = False
+
+
+def show(answer: Answer, form: Form, console: Console) -> None:
+    """Write an answer in this form to stdout and its warnings to stderr; exit with 1 where the answer is no."""
+    hidden: Collection[str] = ()
+    if form == "json":
+        from calcli.cli import serial
+
+        write(serial.to_json(answer.document(), unicode=console.stdout.unicode))
+    elif form != "table" and answer.flat is not None:
+        for note in answer.notes:
+            console.note(note)
+        write(answer.flat(form))
+    else:
+        below = [] if answer.below is None else answer.below(console.stderr)
+        if answer.beside_path:
+            console.show([*answer.lines(console.stderr), *below, ""])
+        else:
+            write(console.stdout.fit("\n".join(answer.lines(console.stdout))) + "\n")
+            console.show(below)
+        hidden = () if answer.beside_path and console.quiet else answer.repeated
+    for warning in answer.warnings:
+        if warning not in hidden:
+            console.warn(warning)
+    if answer.refused is not None:
+        import typer
+
+        (console.note if answer.usual else console.warn)(answer.refused)
+        raise typer.Exit(1)
+    if form == "table" and answer.path is not None:
+        write_path(answer.path)
+
+
+def _report(report: Report, lines: Callable[[Screen], list[str]], **more: Any) -> Answer:
+    """The answer of a report, with its warnings but for those that the verb notes while it runs."""
+    from calcli.cli import serial
+
+    warnings = [one.message for one in report.warnings if one.code != "choice"]
+    repeated = {one.message for one in report.warnings if one.code == "not-better"}
+    flat = partial(serial.report, report)
+    warnings += _bad_rows(report.data)
+    return Answer(lines, report.to_json, flat, warnings=warnings, repeated=repeated, **more)
+
+
+def _small_picture(report: Report, screen: Screen) -> list[str]:
+    """A small picture, if stderr is a terminal."""
+    from calcli.cli import pictures
+
+    return pictures.small(report.curves, screen) if screen.terminal else []
+
+
+def fitted(result: FitResult) -> Answer:
+    """The path of the artifact and the report; the roles of the columns after a dry run."""
+    from calcli.cli import results
 
     if result.report is None:
-        _binding(result.binding.to_json(), [("artifact", str(result.path))], form, console)
-        return
-    if form == "table":
-        console.show([*view.fitted(result, console.stderr), *_picture(result.report, console), ""])
-        _warn(result.report, console, verdict=not console.quiet)
-        if result.path is not None:
-            write_path(result.path)
-    else:
-        _report(result.report, form, console)
-    if result.refused is not None:
-        refuse(result.refused, console)
+        return _binding(result.binding.to_json(), [("artifact", str(result.path))])
+    return _report(
+        result.report,
+        partial(results.fitted, result),
+        beside_path=True,
+        below=partial(_small_picture, result.report),
+        path=result.path,
+        refused=result.refused,
+    )
 
 
-def decided(result: DecideResult, form: Form, console: Console) -> None:
-    """The artifact's path on stdout and the options on stderr; exit code 1 where nothing is as it must be."""
-    from calcli.cli import serial
-    from calcli.cli.views import decisions as view
+def decided(result: DecideResult) -> Answer:
+    """The path of the policy and its options; a no where nothing meets the target."""
+    from calcli.cli import results, serial
 
-    if form == "table":
-        console.show([*view.decided(result, console.stderr), ""])
-    elif form == "json":
-        _json(result.to_json(), console)
-    else:
-        from calcli.reporting.decisions import flat
-
-        write(serial.flat(view.COLUMNS, list(flat(result.choice)), form))
-    for warning in result.warnings:
-        console.warn(warning.message)
-    _warn_of_bad_rows(result.data.rows_bad, result.data.rows, "are bad and were left out", console)
-    if result.refused is not None:
-        refuse(result.refused, console)
-    if form == "table" and result.path is not None:
-        write_path(result.path)
+    return Answer(
+        partial(results.decided, result),
+        result.to_json,
+        partial(serial.options, result.choice),
+        beside_path=True,
+        warnings=[*(warning.message for warning in result.warnings), *_bad_rows(result.data)],
+        path=result.path,
+        refused=result.refused,
+    )
 
 
-def check_picture(target: str | None) -> None:
-    """Refuse a picture that cannot be drawn before any rows are read."""
-    if target not in (None, "-"):
-        from calcli.reporting.decision_charts import form_of
+def compared(result: CompareResult) -> Answer:
+    """The leaderboard; with ``--select`` also the path of the artifact."""
+    from calcli.cli import results
 
-        form_of(str(target))
-
-
-def drawn(result: DecideResult, target: str | None, console: Console) -> None:
-    """The pictures of a policy in a file, or on stderr, with ``--picture``."""
-    if target is None:
-        return
-    from calcli.cli.views import pictures as view
-    from calcli.reporting import decision_charts
-    from calcli.tables.sink import write_bytes
-
-    if not result.scores:
-        console.warn("nothing was drawn: pictures are of thresholds, and these rows have more than two classes")
-        return
-    if target == "-":
-        console.show(view.charts(decision_charts.charts(result), console.stderr))
-        return
-    write_bytes(decision_charts.drawn(result, target), target)
-    console.note(f"drawn in {target}")
+    lines, selected = partial(results.compared, result), result.selected
+    return _report(result.report, lines, beside_path=selected is not None, path=selected and selected.path)
 
 
-def decision_page(result: DecideResult, target: str | None, console: Console) -> None:
-    """The policy as an HTML page, with ``--html``."""
-    if target is None:
-        return
-    from calcli.reporting.decision_charts import webpage
-    from calcli.tables.sink import write_bytes
+def refitted(result: RefitResult | PolicyRefit) -> Answer:
+    """The path of the artifact and the report; a no where the previous generation was kept."""
+    from calcli.cli import results
 
-    write_bytes(webpage(result), target)
-    console.note(f"the page is in {target}")
+    lines = partial(results.refitted, result)
+    return _report(result.report, lines, beside_path=True, path=result.path, refused=result.kept, usual=result.usual)
 
 
-def compared(result: CompareResult, form: Form, console: Console) -> None:
-    """The leaderboard on stdout; with ``--select`` it goes to stderr, and the artifact's path to stdout."""
-    from calcli.cli.views import leaderboard as view
+def evaluated(report: Report) -> Answer:
+    """The report; a no where a gate failed, the calibration has drifted or a policy breaks its promise."""
+    from calcli.cli import results
 
-    if form != "table":
-        _report(result.report, form, console)
-        return
-    if result.selected is None:
-        _lines(view.compared(result, console.stdout), console)
-    else:
-        console.show([*view.compared(result, console.stderr), ""])
-    _warn(result.report, console, verdict=True)
-    if result.selected is not None and result.selected.path is not None:
-        write_path(result.selected.path)
-
-
-def refitted(result: RefitResult | PolicyRefit, form: Form, console: Console) -> None:
-    """The artifact's path on stdout and the report on stderr; exit code 1 where the previous generation was kept."""
-    from calcli.cli.views import report as view
-    from calcli.verbs.refit_calibrator import RefitResult
-
-    if form == "table":
-        lines = (
-            view.refitted(result, console.stderr)
-            if isinstance(result, RefitResult)
-            else view.policy_refitted(result, console.stderr)
-        )
-        console.show([*lines, ""])
-        _warn(result.report, console, verdict=not console.quiet)
-    else:
-        _report(result.report, form, console)
-    if result.kept is not None:
-        refuse(result.kept, console, usual=result.usual)
-    if form == "table":
-        write_path(result.path)
-
-
-def refuse(reason: str, console: Console, *, usual: bool = False) -> NoReturn:
-    """A warning, or a note of what is usual, and exit code 1: the command ran, and the answer is no."""
-    import typer
-
-    (console.note if usual else console.warn)(reason)
-    raise typer.Exit(1)
-
-
-def evaluated(report: Report, form: Form, console: Console) -> None:
-    """The report on stdout; exit code 1 where a gate failed or the calibration has drifted."""
-    from calcli.cli.views import changes, groups, rejection
-    from calcli.cli.views import report as view
-
-    if form == "table":
-        screen = console.stdout
-        _lines(
-            [
-                *view.evaluated(report, screen),
-                *groups.metrics(report, screen),
-                *rejection.tables(report, screen),
-                *changes.table(report, screen),
-                *groups.verdicts(report, screen),
-                *view.drift(report, screen),
-                *view.policies(report, screen),
-            ],
-            console,
-        )
-        console.show(_picture(report, console))
-        _warn(report, console, verdict=True)
-    else:
-        _report(report, form, console)
+    refused = None
     failed = [str(gate["expr"]) for gate in report.gates if not gate["passed"]]
-    if failed:
-        refuse(f"--fail-if is true: {'; '.join(failed)}", console)
-    if report.drift is not None and report.drift["drifted"]:
-        refuse("the calibration has drifted since the fit", console)
     promise: Any = None if report.drift is None else report.drift["promise"]
-    if promise is not None and promise["broken"]:
-        refuse(f"the policy does not keep its promise, {promise['target']}", console)
+    if failed:
+        refused = f"--fail-if is true: {'; '.join(failed)}"
+    elif report.drift is not None and report.drift["drifted"]:
+        refused = "the calibration has drifted since the fit"
+    elif promise is not None and promise["broken"]:
+        refused = f"the policy does not keep its promise, {promise['target']}"
+    picture = partial(_small_picture, report)
+    return _report(report, partial(results.evaluated, report), below=picture, refused=refused)
 
 
-def page(report: Report, target: str | None, console: Console) -> None:
-    """The report as an HTML page, with ``--html``."""
-    if target is None:
-        return
-    from calcli.reporting.webpage import webpage
-    from calcli.tables.sink import write_bytes
+def ensemble_evaluated(report: Report) -> Answer:
+    """The report of ensembles."""
+    from calcli.cli import results
 
-    write_bytes(webpage(report).encode(), target)
-    console.note(f"the page is in {target}")
+    return _report(report, partial(results.ensemble_evaluated, report))
 
 
-def check_streams(target: str | None, form: Form) -> None:
-    """Refuse a picture and its numbers on the same stdout."""
-    if target == "-" and form != "table":
-        raise UsageError("the image and its numbers would both go to stdout", hint="write the image to a file: -o FILE")
+def inspected(inspection: Inspection) -> Answer:
+    """An artifact: its manifest, its numbers, its files."""
+    from calcli.cli import inspection as view
+
+    return Answer(partial(view.inspected, inspection), inspection.to_json)
+
+
+def explained(explanation: Explanation) -> Answer:
+    """The contributions to the scores."""
+    from calcli.cli import inspection as view
+
+    return Answer(partial(view.explained, explanation), explanation.to_json)
+
+
+def methods(specs: Sequence[MethodSpec], *, details: bool) -> Answer:
+    """The catalog of methods, or one of them with all details."""
+    from calcli.cli import catalogs
+
+    lines = partial(catalogs.method, specs[0]) if details else partial(catalogs.method_list, specs)
+    return _catalog("methods", [{**asdict(spec), "needs": [*spec.packages]} for spec in specs], _METHOD, lines)
+
+
+def metrics(specs: Sequence[MetricSpec], *, details: bool) -> Answer:
+    """The catalog of metrics, or one of them with all details."""
+    from calcli.cli import catalogs
+
+    lines = partial(catalogs.metric, specs[0]) if details else partial(catalogs.metric_list, specs)
+    return _catalog("metrics", [asdict(spec) for spec in specs], _METRIC, lines)
+
+
+def _catalog(
+    name: str, entries: list[dict[str, Any]], header: Sequence[str], lines: Callable[[Screen], list[str]]
+) -> Answer:
+    def flat(form: Flat) -> str:
+        from calcli.cli import serial  # not above: its imports would take a tenth of the time of the list
+
+        return serial.flat(header, [[entry[key] for key in header] for entry in entries], form)
+
+    return Answer(lines, lambda: {"schema": f"calcli.{name}/1", name: entries}, flat)
+
+
+def _binding(binding: dict[str, Any], more: list[tuple[str, str]]) -> Answer:
+    """The answer of ``--dry-run``: the roles of the columns."""
+    from calcli.cli import results, serial
+
+    document = {"schema": "calcli.binding/1", **dict(more), "binding": binding}
+    lines = partial(results.bound, binding, more)
+    return Answer(lines, lambda: document, partial(serial.binding, binding), notes=binding["notes"])
 
 
 def pictured(result: DiagramResult, form: Form, console: Console) -> None:
-    """The picture or its numbers on stdout; of a picture in a file, the captions on stderr."""
-    from calcli.cli import serial
-    from calcli.cli.views import pictures as view
+    """The picture or its numbers on stdout; the captions on stderr if the picture is in a file."""
+    from calcli.cli import pictures, serial
 
     output = result.request.output
-    if form == "json":
-        _json(result.to_json(), console)
-    elif form != "table":
-        write(serial.flat(serial.POINTS, serial.point_rows(result.shown), form))
-    elif output is None:
-        _lines(view.diagram(result, console.stdout), console)
+    if output is None or form != "table":
+        flat = partial(serial.points, result.shown)
+        show(Answer(partial(pictures.diagram, result), result.to_json, flat), form, console)
     if output is not None:
-        console.show([*view.readings(result, console.stderr), *([] if output == "-" else [f"drawn in {output}"])])
-    _warn_of_bad_rows(result.data.rows_bad, result.data.rows, "are bad and were left out", console)
+        drawn = [] if output == "-" else [f"drawn in {output}"]
+        console.show([*pictures.readings(result, console.stderr), *drawn])
+    _warn(_bad_rows(result.data), console)
 
 
 def applied(result: ApplyResult, console: Console, *, dry_run: bool) -> None:
@@ -243,156 +277,96 @@ def applied(result: ApplyResult, console: Console, *, dry_run: bool) -> None:
         console.warn(result.doubt)
     if dry_run:
         more = [("adds", ", ".join(result.columns)), ("output", result.output)]
-        _binding(result.binding.to_json(), more, "table", console)
-        return
-    _written(result, console)
-    _warn_of_bad_rows(result.rows_bad, result.rows, "have no usable score and got null", console)
+        show(_binding(result.binding.to_json(), more), "table", console)
+    else:
+        _written(result, "have no usable score and got null", console)
 
 
 def decomposed(result: DecomposeResult, console: Console) -> None:
     """The rows and columns that were written, on stderr: stdout may be the table."""
-    _written(result, console)
-    _warn_of_bad_rows(result.rows_bad, result.rows, "have no usable predictions and got null", console)
+    _written(result, "have no usable predictions and got null", console)
+
+
+def _written(result: ApplyResult | DecomposeResult, consequence: str, console: Console) -> None:
+    place = "standard output" if result.output == "-" else result.output
+    console.show([f"{place}: {result.rows:,} rows, added {', '.join(result.columns)}"])
+    _warn(_bad_rows(result, consequence), console)
 
 
 def ensemble_fitted(result: EnsembleResult, console: Console) -> None:
     """The ensemble's path on stdout, and a summary of the training on stderr."""
-    from calcli.cli.views import uncertainty as view
+    from calcli.cli import results
 
     if result.model is None:
-        _binding(result.binding.to_json(), [("ensemble", str(result.path))], "table", console)
+        show(_binding(result.binding.to_json(), [("ensemble", str(result.path))]), "table", console)
         return
-    console.show([*view.fitted(result, console.stderr), ""])
-    for warning in result.warnings:
-        console.warn(warning)
+    console.show([*results.ensemble_fitted(result, console.stderr), ""])
+    _warn(result.warnings, console)
     if result.path is not None:
         write_path(result.path)
 
 
-def ensemble_evaluated(report: Report, form: Form, console: Console) -> None:
-    """The report on stdout."""
-    from calcli.cli.views import uncertainty as view
+def _bad_rows(
+    counted: DataFacts | ApplyResult | DecomposeResult, consequence: str = "are bad and were left out"
+) -> list[str]:
+    return [f"{counted.rows_bad:,} of {counted.rows:,} rows {consequence}"] if counted.rows_bad else []
 
-    if form == "table":
-        _lines(view.evaluated(report, console.stdout), console)
-        _warn(report, console, verdict=True)
+
+def _warn(messages: Iterable[str], console: Console) -> None:
+    for message in messages:
+        console.warn(message)
+
+
+# Files and streams beside the answer
+
+
+def check_picture(target: str | None) -> None:
+    """Refuse a picture that cannot be drawn before any rows are read."""
+    if target not in (None, "-"):
+        from calcli.reporting.webpage import picture_form
+
+        picture_form(str(target))
+
+
+def policy_picture(result: DecideResult, target: str | None, console: Console) -> None:
+    """The charts of a policy in a file, or on stderr, with ``--picture``."""
+    if target is None:
+        return
+    from calcli.cli import pictures
+    from calcli.reporting import webpage
+
+    if not result.scores:
+        console.warn("nothing was drawn: pictures are of thresholds, and these rows have more than two classes")
+    elif target == "-":
+        console.show(pictures.charts(webpage.policy_charts(result), console.stderr))
     else:
-        _report(report, form, console)
+        _write_file(webpage.policy_picture(result, target), target, f"drawn in {target}", console)
 
 
-def inspected(inspection: Inspection, form: Form, console: Console) -> None:
-    """An artifact: its manifest, its numbers, its files."""
-    from calcli.cli.views import inspection as view
+def policy_page(result: DecideResult, target: str | None, console: Console) -> None:
+    """The policy as an HTML page, with ``--html``."""
+    if target is not None:
+        from calcli.reporting import webpage
 
-    if form == "table":
-        _lines(view.inspected(inspection, console.stdout), console)
-    else:
-        _json(inspection.to_json(), console)
+        _write_file(webpage.policy_page(result), target, f"the page is in {target}", console)
 
 
-def explained(explanation: Explanation, form: Form, console: Console) -> None:
-    """What moves the scores; of a picture in a file, where it is on stderr."""
-    from calcli.cli.views import inspection as view
+def page(report: Report, target: str | None, console: Console) -> None:
+    """The report as an HTML page, with ``--html``."""
+    if target is not None:
+        from calcli.reporting import webpage
 
-    if form == "table":
-        _lines(view.explained(explanation, console.stdout), console)
-    else:
-        _json(explanation.to_json(), console)
-    if explanation.request.output is not None:
-        console.note(f"drawn in {explanation.request.output}")
+        _write_file(webpage.webpage(report).encode(), target, f"the page is in {target}", console)
 
 
-def methods(specs: Sequence[MethodSpec], form: Form, console: Console, *, details: bool) -> None:
-    """The catalog of methods, or one of them with all details."""
-    from calcli.cli.views import catalogs as view
+def _write_file(content: bytes, target: str, note: str, console: Console) -> None:
+    from calcli.tables.sink import write_bytes
 
-    if form == "table":
-        screen = console.stdout
-        _lines(view.method(specs[0], screen) if details else view.method_list(specs, screen), console)
-    else:
-        _catalog("methods", [{**asdict(spec), "needs": [*spec.packages]} for spec in specs], _METHOD, form, console)
+    write_bytes(content, target)
+    console.note(note)
 
 
-def metrics(specs: Sequence[MetricSpec], form: Form, console: Console, *, details: bool) -> None:
-    """The catalog of metrics, or one of them with all details."""
-    from calcli.cli.views import catalogs as view
-
-    if form == "table":
-        screen = console.stdout
-        _lines(view.metric(specs[0], screen) if details else view.metric_list(specs, screen), console)
-    else:
-        _catalog("metrics", [asdict(spec) for spec in specs], _METRIC, form, console)
-
-
-def _catalog(name: str, entries: list[dict[str, Any]], header: Sequence[str], form: Form, console: Console) -> None:
-    from calcli.cli import serial
-
-    if form in ("csv", "markdown"):
-        write(serial.flat(header, [[entry[key] for key in header] for entry in entries], form))
-    else:
-        _json({"schema": f"calcli.{name}/1", name: entries}, console)
-
-
-def _binding(binding: dict[str, Any], more: list[tuple[str, str]], form: Form, console: Console) -> None:
-    """The answer of ``--dry-run``: which column plays which part."""
-    from calcli.cli import serial
-    from calcli.cli.views import report as view
-
-    if form in ("csv", "markdown"):  # the others have the notes themselves
-        for note in binding["notes"]:
-            console.note(note)
-        write(serial.flat(("part", "column", "reason"), serial.binding_rows(binding), form))
-    elif form == "json":
-        _json({"schema": "calcli.binding/1", **dict(more), "binding": binding}, console)
-    else:
-        _lines(view.bound(binding, more, console.stdout), console)
-
-
-def _report(report: Report, form: Form, console: Console) -> None:
-    """A report for programs, and its warnings for people."""
-    from calcli.cli import serial
-
-    if form == "csv":
-        write(serial.flat(serial.LONG, serial.long_rows(report), form))
-    elif form == "markdown":
-        from calcli.reporting.tables import every
-
-        write(serial.markdown(every(report)))
-    else:
-        _json(report.to_json(), console)
-    _warn(report, console, verdict=False)
-
-
-def _picture(report: Report, console: Console) -> list[str]:
-    """A small picture, if stderr is a terminal."""
-    from calcli.cli.views import pictures as view
-
-    return view.small(report.curves, console.stderr) if console.stderr.terminal else []
-
-
-def _written(result: ApplyResult | DecomposeResult, console: Console) -> None:
-    place = "standard output" if result.output == "-" else result.output
-    console.show([f"{place}: {result.rows:,} rows, added {', '.join(result.columns)}"])
-
-
-def _warn(report: Report, console: Console, *, verdict: bool) -> None:
-    """The report's warnings, but for those that the `verdict` above them repeats."""
-    for warning in report.warnings:
-        if warning.code not in _NOTES and not (verdict and warning.code in _IN_VERDICT):
-            console.warn(warning.message)
-    _warn_of_bad_rows(report.data.rows_bad, report.data.rows, "are bad and were left out", console)
-
-
-def _warn_of_bad_rows(bad: int, rows: int, consequence: str, console: Console) -> None:
-    if bad:
-        console.warn(f"{bad:,} of {rows:,} rows {consequence}")
-
-
-def _lines(lines: Sequence[str], console: Console) -> None:
-    write(console.stdout.fit("\n".join(lines)) + "\n")
-
-
-def _json(document: object, console: Console) -> None:
-    from calcli.cli import serial
-
-    write(serial.to_json(document, unicode=console.stdout.unicode))
+def check_streams(target: str | None, form: Form) -> None:
+    """Refuse a picture and its numbers on the same stdout."""
+    if target == "-" and form != "table":
+        raise UsageError("the image and its numbers would both go to stdout", hint="write the image to a file: -o FILE")

@@ -1,18 +1,35 @@
-"""The capabilities of a stream: colours, Unicode, the number of columns."""
+"""The capabilities of a stream, and text set for it: paragraphs, columns, lists, tables.
+
+Rich could do this, but takes 30 ms to import, more than everything else in ``calcli methods``. It is used for the
+progress bar only, when polars has been imported anyway.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple, TextIO
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+from calcli.reporting.typesetting import GLUE
+
+if TYPE_CHECKING:
+    from calcli.reporting.facts import Pair
+    from calcli.reporting.tables import Table
 
 ASCII = str.maketrans({"↓": "v", "↑": "^", "×": "x", "–": "-", "…": "...", "²": "^2"})
 """Replacements of typographic signs for encodings without them."""
 
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _CONTROL = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
 
-WIDEST = 100
+_WIDEST = 100
 """Prose is not set wider than this: longer lines are hard to read."""
+
+_NAMES = 9
+"""The least width of names in lists, so that facts and notes stand in the same column."""
 
 
 class Screen(NamedTuple):
@@ -50,7 +67,7 @@ class Screen(NamedTuple):
     @property
     def prose(self) -> int:
         """The width of prose."""
-        return max(40, min(self.width, WIDEST))
+        return max(40, min(self.width, _WIDEST))
 
     def bold(self, text: str) -> str:
         return self._styled("1", text)
@@ -95,3 +112,90 @@ def _width(stream: TextIO | None) -> int:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except OSError:
         return 80
+
+
+def shown_width(text: str) -> int:
+    """The columns of a text on a terminal: East Asian letters take two, colours and accents none."""
+    plain = _COLOR.sub("", text)
+    if plain.isascii():
+        return len(plain)
+    return sum(_letter_width(letter) for letter in plain)
+
+
+def _letter_width(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """A paragraph in lines. Words are never cut, so that paths, flags and names can be copied."""
+    lines = textwrap.wrap(text, max(width, 20), break_long_words=False, break_on_hyphens=False) or [""]
+    return [line.replace(GLUE, " ") for line in lines]
+
+
+def aligned(rows: Sequence[Sequence[str]], align: str, *, indent: str = "  ", gap: str = "  ") -> list[str]:
+    """Rows as lines, each column as wide as its widest cell; `align` has ``l`` or ``r`` for each column."""
+    widths = [max(map(shown_width, column)) for column in zip(*rows, strict=True)]
+    return [
+        (indent + gap.join(_padded(*cell) for cell in zip(row, widths, align, strict=True))).rstrip() for row in rows
+    ]
+
+
+def _padded(text: str, width: int, side: str) -> str:
+    space = " " * (width - shown_width(text))
+    return space + text if side == "r" else text + space
+
+
+def described(
+    pairs: Iterable[tuple[str, str]], width: int, *, indent: str = "  ", least: int = 0, most: int = 26
+) -> list[str]:
+    """Terms on the left, their meanings on the right; a term wider than `most` stands on a line of its own."""
+    entries = list(pairs)
+    left = max([least, *(size for size in (shown_width(term) for term, _ in entries) if size <= most)])
+    lines: list[str] = []
+    for term, meaning in entries:
+        body = wrapped(meaning, width - len(indent) - left - 2)
+        if shown_width(term) > left:
+            lines.append(indent + term)
+            term = ""  # noqa: PLW2901 the meaning goes on the next line
+        lines.append(f"{indent}{_padded(term, left, 'l')}  {body[0]}".rstrip())
+        lines += [f"{indent}{' ' * left}  {line}" for line in body[1:]]
+    return lines
+
+
+def fact_list(pairs: Iterable[Pair], screen: Screen) -> list[str]:
+    """Facts, a line each, with dim names."""
+    return described([(screen.dim(name), text) for name, text in pairs], screen.prose, least=_NAMES)
+
+
+def notes(pairs: Iterable[Pair], screen: Screen) -> list[str]:
+    """Definitions, a dim line each."""
+    return [screen.dim(line) for line in described(pairs, screen.prose, least=_NAMES)]
+
+
+def remarks(texts: Iterable[str], screen: Screen) -> list[str]:
+    """Dim paragraphs, indented like the table above them."""
+    return [screen.dim(f"  {line}") for text in texts for line in wrapped(text, screen.prose - 2)]
+
+
+def table(shown: Table, screen: Screen) -> list[str]:
+    """A table without its title: a dim header, and special rows in the styles of their kinds."""
+    rows = list(shown.rows)
+    for place, kind in shown.kinds.items():
+        if kind == "under":
+            rows[place] = [f"  {rows[place][0]}", *rows[place][1:]]
+    header, *lines = aligned([shown.header, *rows], "l" * shown.words + "r" * (len(shown.header) - shown.words))
+    styles = {"under": screen.dim, "empty": screen.dim, "off": screen.bad, "chosen": screen.good}
+    for place, kind in shown.kinds.items():
+        lines[place] = styles[kind](lines[place])
+    return [screen.dim(header), *lines]
+
+
+def widest_fitting(tables: Iterable[Table], screen: Screen) -> tuple[Table, list[str]]:
+    """The first of the tables that is no wider than the screen, or the last one, and its lines."""
+    for shown in tables:
+        lines = table(shown, screen)
+        if max(map(shown_width, lines)) <= screen.width:
+            break
+    return shown, lines

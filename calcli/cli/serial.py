@@ -1,4 +1,4 @@
-"""Answers for programs, JSON and CSV, in full precision and null where there is no number; tables as Markdown."""
+"""Answers for programs as JSON and CSV, in full precision and null where there is no number; tables as Markdown."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 if TYPE_CHECKING:
+    from calcli.decisions.options import Choice
     from calcli.diagrams.curves import Curve
     from calcli.reporting.tables import Table
     from calcli.reports.schema import Difference, MetricValue, Report
@@ -27,9 +28,6 @@ LONG = (
 
 `diff` is how much the value lies above that of no calibration, as in the expressions of ``--fail-if``.
 """
-
-POINTS = ("score", "class", "x", "y", "n", "lo", "hi")
-"""The columns of a diagram's points."""
 
 
 def to_json(document: object, *, unicode: bool = True) -> str:
@@ -56,7 +54,7 @@ def _markdown(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
 
 
 def markdown(tables: Iterable[Table]) -> str:
-    """The tables of a screen, each under its title; numbers to the right, as many digits as there."""
+    """Tables, each under its title, with the digits that a screen shows."""
     return "\n".join(map(_markdown_table, tables))
 
 
@@ -81,7 +79,7 @@ def _in_markdown(text: str) -> str:
 
 
 def long_rows(report: Report) -> list[list[Cell]]:
-    """A report in long form, a row for each number; a score that could not be computed has one row with its reason."""
+    """A report in long form, a row for each number; a score that failed has one row with the reason."""
     base = report.scores[0].name if report.scores else None
     differences = {(gap.score, gap.metric): gap for gap in report.differences if gap.versus == base}
     rows: list[list[Cell]] = []
@@ -112,15 +110,40 @@ def _microseconds(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 6)
 
 
-def point_rows(curves: Sequence[Curve]) -> list[list[Cell]]:
+def report(report: Report, form: Flat) -> str:
+    """A report: in long form as CSV, or its tables as Markdown."""
+    if form == "csv":
+        return flat(LONG, long_rows(report), form)
+    from calcli.reporting.tables import every
+
+    return markdown(every(report))
+
+
+def options(choice: Choice, form: Flat) -> str:
+    """The options of a policy, a row for each of their numbers."""
+    header = ("option", "threshold", "number", "value", "lo", "hi")
+    return flat(
+        header,
+        [
+            [option.name, option.threshold, name, found.value, found.lo, found.hi]
+            for option in choice.options
+            for name, found in option.numbers.items()
+        ],
+        form,
+    )
+
+
+def points(curves: Sequence[Curve], form: Flat) -> str:
     """The points of curves, a row for each."""
-    return [[curve.score, curve.of, p.x, p.y, p.n, p.lo, p.hi] for curve in curves for p in curve.points]
+    rows = [[curve.score, curve.of, p.x, p.y, p.n, p.lo, p.hi] for curve in curves for p in curve.points]
+    return flat(("score", "class", "x", "y", "n", "lo", "hi"), rows, form)
 
 
-def binding_rows(binding: dict[str, Any]) -> list[list[Cell]]:
-    """Which column plays which part, a row for each."""
+def binding(binding: dict[str, Any], form: Flat) -> str:
+    """The roles of the columns, a row for each."""
     parts = [("label", binding["label"]), ("weight", binding["weight"])]
     rows: list[list[Cell]] = [[part, column, None] for part, column in parts if column is not None]
     rows += [["score", column, binding["score"]["kind"]] for column in binding["score"]["columns"]]
     rows += [["feature", column, None] for column in binding["features"]]
-    return rows + [["dropped", column["column"], column["reason"]] for column in binding["dropped"]]
+    rows += [["dropped", column["column"], column["reason"]] for column in binding["dropped"]]
+    return flat(("part", "column", "reason"), rows, form)

@@ -1,4 +1,4 @@
-"""Errors of the command line in the form of calcli's: what was given, the nearest thing that exists, where to look."""
+"""Mistakes on the command line as errors of calcli: the given words, the nearest valid ones, where to look."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import typer
 from calcli.errors import UsageError, available, nearest
 
 _MISTAKE = typer.BadParameter.__mro__[1]
-"""The base of click's usage errors. Typer has a copy of click, of whose errors it exports only this subclass."""
+"""The base of click's usage errors. Typer has a copy of click, and exports only this subclass of its errors."""
 
 
 def explained(error: BaseException, words: Sequence[str]) -> UsageError | None:
-    """An error of click, on a command line of these words, as one of calcli; None for any other exception."""
+    """A usage error of click on a command line of these words as an error of calcli; None for any other exception."""
     if not isinstance(error, _MISTAKE):
         return None
     context = getattr(error, "ctx", None)

@@ -1,4 +1,4 @@
-"""A policy in words and tables: what was chosen, why, and what else there is."""
+"""A policy in words and tables: the decision, the reason, and the other options."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from calcli.decisions.class_rule import ClassRule
 from calcli.decisions.cost_rule import CostRule
 from calcli.decisions.policy import MatrixRule, SetRule, ThresholdRule
 from calcli.decisions.rates import shown
-from calcli.reporting.tables import Table
-from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
+from calcli.reporting.tables import Table, difference_cells
+from calcli.reporting.typesetting import NOTHING, decimals, number
 
 if TYPE_CHECKING:
     from calcli.decisions.abstention import Gap
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 _NAMES = ("precision", "recall", "accuracy", "fpr", "coverage", "error", "size", "single", "empty", "width")
 _RATES = {"positive-rate": "yes", **{name: name for name in _NAMES}}
-"""The rates of a table; beside costs, the last ones are left out."""
+"""The headers of rates; beside costs a table has only some of them."""
 
 _BESIDE_COSTS = ("positive-rate", "precision", "recall", "coverage", "error")
 
 
 def headline(choice: Choice) -> str:
-    """The decision and its reason; nothing where there is no decision."""
+    """The decision and its reason; empty where there is no decision."""
     why = f"{choice.why[:1].upper()}{choice.why[1:]}."
     if choice.policy is None:
         return "" if choice.intervals is None else why
@@ -34,7 +34,7 @@ def headline(choice: Choice) -> str:
 
 
 def rule(policy: Policy) -> str:
-    """The rule in words."""
+    """The rule of a policy in words."""
     match policy.rule:
         case SetRule():
             return "Predict sets of classes"
@@ -84,7 +84,7 @@ def _classes(found: ClassRule) -> str:
 
 
 def tables(choice: Choice) -> Iterator[Table]:
-    """The options; where rows are left open, the errors by the share that is decided."""
+    """The table of options and, where the policy abstains, that of errors by the share of rows that are decided."""
     yield _options(choice)
     if choice.risks:
         header = ["decided", "no below", "yes from", "errors", "at most"]
@@ -110,9 +110,8 @@ def _options(choice: Choice) -> Table:
     threshold = any(option.threshold is not None for option in choice.options)
     header = ["", *(["threshold"] if threshold else []), *(["cost", "saves", "95 % interval"] if costs else [])]
     header += [_RATES[name] for name in names]
-    return Table(
-        "", header, [_row(option, names, digits, costs=bool(costs), threshold=threshold) for option in choice.options]
-    )
+    rows = [_row(option, names, digits, costs=bool(costs), threshold=threshold) for option in choice.options]
+    return Table("", header, rows)
 
 
 def _row(option: Option, names: Sequence[str], digits: int, *, costs: bool, threshold: bool) -> list[str]:
@@ -120,16 +119,8 @@ def _row(option: Option, names: Sequence[str], digits: int, *, costs: bool, thre
     if threshold:
         cells.append("" if option.threshold is None else shown(option.threshold))
     if costs:
-        saves = option.numbers.get("saves")
         cells.append("" if "cost" not in option.numbers else number(_value(option.numbers, "cost"), digits))
-        cells += (
-            ["", ""]
-            if saves is None or saves.value is None
-            else [
-                signed(saves.value, digits),
-                interval(saves.lo, saves.hi, digits),
-            ]
-        )
+        cells += difference_cells(option.numbers.get("saves"), digits)
     return [*cells, *(number(_value(option.numbers, name), 3) if name in option.numbers else "" for name in names)]
 
 
@@ -137,15 +128,8 @@ def _value(numbers: Mapping[str, Number], name: str) -> float | None:
     return None if name not in numbers else numbers[name].value
 
 
-def flat(choice: Choice) -> Iterator[list[Any]]:
-    """The options as rows: option, threshold, name of the number, value, lo, hi."""
-    for option in choice.options:
-        for name, found in option.numbers.items():
-            yield [option.name, option.threshold, name, found.value, found.lo, found.hi]
-
-
 def measured(entry: Mapping[str, Any]) -> str:
-    """What `evaluate` found of a policy, in a sentence or two."""
+    """The numbers that `evaluate` found for a policy, and whether its promise holds, in a sentence or two."""
     found = {name: each for name, each in entry["numbers"].items() if each["value"] is not None}
     digits = {name: decimals([each["value"]]) if name == "cost" else 3 for name, each in found.items()}
     parts = [

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog
 from calcli.reporting.typesetting import spelled
 
 if TYPE_CHECKING:
+    from calcli.artifacts.manifest import Manifest
     from calcli.reports.schema import DataFacts
 
 Pair = tuple[str, str]
 FLOOR: Pair = ("floor", "value of a calibrated score on these rows, from noise alone")
 
-UNCLUSTERED = "no features"
-"""Why there are no clusters, where a line must do."""
+_UNCLUSTERED = "no features"
+"""Why there are no clusters, in short."""
 
-MANY = 8
-"""Of longer lists only so many are named."""
+_MOST_LISTED = 8
+"""Longer lists are cut after so many items."""
 
 
-def data_facts(data: DataFacts, positive: object) -> list[Pair]:
+def _data_facts(data: DataFacts, positive: object) -> list[Pair]:
     """The rows that were measured."""
     parts = [names_of_files(data.files)] if data.files else []
     parts.append(f"{data.rows:,} rows")
@@ -34,8 +35,20 @@ def data_facts(data: DataFacts, positive: object) -> list[Pair]:
     return [("data", ", ".join(parts))]
 
 
+def measured(data: DataFacts, binding: Mapping[str, Any], more: Sequence[Pair] = ()) -> list[Pair]:
+    """The rows that were measured, `more` about them, and the roles of their columns."""
+    return [*_data_facts(data, binding["positive"]), *more, *binding_facts(binding)]
+
+
+def fit_data(manifest: Manifest) -> Pair:
+    """The rows that an artifact was fitted on."""
+    rows = f"{cast('dict[str, Any]', manifest.fit)['rows']:,} rows"
+    files = cast("list[dict[str, Any]]", manifest.data.get("files", []))
+    return ("data", f"{rows} from {names_of_files(files)}" if files else rows)
+
+
 def names_of_files(files: Sequence[Mapping[str, Any]]) -> str:
-    """The one file, or how many."""
+    """The name of the only file, or the number of files."""
     first = str(files[0]["path"] or "standard input")
     return first if len(files) == 1 else f"{len(files):,} files, the first {first}"
 
@@ -53,7 +66,7 @@ def _percent(share: float) -> str:
 
 
 def binding_facts(binding: Mapping[str, Any]) -> list[Pair]:
-    """The roles of the columns, from the ``binding`` object of a report."""
+    """The roles of the columns, from the ``binding`` object of a report or manifest."""
     pairs: list[Pair] = []
     classes = [spelled(each) for each in binding["classes"]]
     if not classes:
@@ -99,8 +112,8 @@ def _score(score: Mapping[str, Any], positive: object) -> str:
 
 
 def _listed(items: Sequence[str]) -> str:
-    more = len(items) - MANY
-    return ", ".join(items[:MANY]) + (f", and {more} more" if more > 0 else "")
+    more = len(items) - _MOST_LISTED
+    return ", ".join(items[:_MOST_LISTED]) + (f", and {more} more" if more > 0 else "")
 
 
 def origin(source: Mapping[str, Any]) -> str:
@@ -125,7 +138,7 @@ def origin(source: Mapping[str, Any]) -> str:
 
 
 def holdout_fact(holdout: Mapping[str, Any]) -> Pair:
-    """How rows were held out, as a manifest says it."""
+    """How rows were held out, from the ``holdout`` object of a manifest."""
     scheme, rows = str(holdout["scheme"]), holdout["rows"]
     units = holdout.get("units")
     if scheme == "none":
@@ -155,7 +168,7 @@ def _details(one: Mapping[str, Any]) -> list[str]:
     if one["clusters"] is not None:
         details.append(f"{one['clusters']['k']:,} clusters from {one['clusters']['source']}")
     elif one["binning"] == "clusters":
-        details.append(UNCLUSTERED)
+        details.append(_UNCLUSTERED)
     if one["reduction"] not in {None, "positive class"}:
         details.append(str(one["reduction"]))
     if str(one["approximation"]).startswith("sampled"):
@@ -172,7 +185,7 @@ def _bins(one: Mapping[str, Any]) -> str:
 
 
 def drift(verdict: Mapping[str, Any]) -> str:
-    """The result of the drift test, with its evidence; nothing where there is no calibration to test."""
+    """The result of the drift test, with its evidence; empty where there is no calibration to test."""
     if verdict["evidence"] is None:
         return ""
     evidence = _evidence(verdict["evidence"], verdict, "drift is reported")
@@ -182,7 +195,7 @@ def drift(verdict: Mapping[str, Any]) -> str:
 
 
 def promise_kept(verdict: Mapping[str, Any]) -> str:
-    """The result of the test of what a policy promises, over all nights; nothing where it promises nothing."""
+    """The result of the test of a policy's promise over all nights; empty where it promises nothing."""
     promise = verdict.get("promise")
     if promise is None:
         return ""

@@ -9,13 +9,13 @@ from typing import Any, cast
 from calcli.artifacts.manifest import Manifest
 from calcli.diagrams import page
 from calcli.models.calibrator import CalibratorModel
-from calcli.reporting import facts, findings
-from calcli.reporting.markup import section, terms
-from calcli.reporting.webpage import headline, numbers_table, webpage
+from calcli.reporting import facts
+from calcli.reporting.tables import Findings
+from calcli.reporting.webpage import headline, numbers_table, section, terms, webpage
 from calcli.reports.schema import Report
 
-HIGH = 34
-"""The height of the frame in letters; the reader can pull it larger."""
+_HEIGHT = 34
+"""The height of the frame in letters; readers can make it larger."""
 
 
 @singledispatch
@@ -32,9 +32,9 @@ def of_report(report: Report) -> str:
 
 @html.register
 def of_model(model: CalibratorModel) -> str:
-    """What a calibrator is, on what it was fitted, and how good it was there."""
+    """The page of a calibrator: its method, the rows that it was fitted on, and its held-out numbers."""
     manifest = model.manifest
-    numbers = findings.of_manifest(manifest)
+    numbers = Findings.of_manifest(manifest)
     measured = [headline(numbers), section("Numbers", numbers_table(numbers))] if numbers.calibrated else []
     body = "".join([*measured, section("What it is", terms(_facts(manifest)))])
     about = f"calcli {manifest.calcli}, seed {manifest.seed}"
@@ -49,5 +49,5 @@ def _facts(manifest: Manifest) -> list[facts.Pair]:
 
 
 def _framed(document: str) -> str:
-    style = f"width:100%;height:{HIGH}em;border:0;resize:vertical"
+    style = f"width:100%;height:{_HEIGHT}em;border:0;resize:vertical"
     return f'<iframe style="{style}" srcdoc="{escape(document)}"></iframe>'

@@ -1,17 +1,27 @@
-"""The cells of a report's tables as text, the same on a screen as on a page."""
+"""The numbers of a report, and its tables as text: the same cells on a screen, on a page and in Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
-from calcli.reporting.findings import Findings, of_report
+from calcli.metrics import catalog
+from calcli.reporting import facts
+from calcli.reporting.facts import FLOOR, Pair
 from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
 
 if TYPE_CHECKING:
-    from calcli.reports.schema import Difference, Report
+    from calcli.artifacts.manifest import Manifest
+    from calcli.decisions.rows import Number
+    from calcli.diagrams.curves import Curve
+    from calcli.reports.schema import Difference, Report, ScoreRow
 
-GROUPS = (
+LEVEL = 0.05
+"""Groups whose p-value, adjusted for the number of groups, is below this level are off beyond chance."""
+
+GROUP_TERMS: tuple[Pair, Pair] = (
     ("detectable", "smallest mean error (prediction minus label) that would be detected with 80 % power"),
     (
         "p-value",
@@ -19,55 +29,221 @@ GROUPS = (
         "labels would be significant, so the group is not tested",
     ),
 )
-"""What the last two columns of the tables by group are."""
+"""The meaning of the last two columns of the tables by group."""
+
+IDENTITY = "identity"
+"""The method that changes nothing."""
+
+_LEADERBOARD_TERMS = (
+    ("gain", "decrease of the log-loss from that of no calibration, with a 95 % interval"),
+    ("behind", "increase of the log-loss from that of the chosen method, with a 95 % interval"),
+    (
+        "best",
+        "share of bootstrap samples in which the method is best; * marks the 95 % confidence set of the best method",
+    ),
+)
+_MOST_NAMED = 6
+"""At most so many of the methods that are as good as the chosen one are named."""
+
+_TENTHS = tuple(place / 10 for place in range(10))
+"""The points of a rejection curve that its table shows; the JSON has them all."""
+
+_REJECTION = {
+    "rate": ("rejected", "Error rate of the remaining rows by share rejected, least certain first"),
+    "threshold": (
+        "threshold",
+        "Error rate of the rows with an uncertainty up to a threshold, from 0 (certain) to 1",
+    ),
+}
+"""The first column and the title of the table for each kind of rejection."""
 
 
-OFF = 0.05
-"""Groups whose adjusted p-value is below it stand out."""
+class Numbers(NamedTuple):
+    """The numbers of one score by metric: values and, where known, floors, p-values, reasons for missing values."""
+
+    name: str
+    values: Mapping[str, float | None]
+    floors: Mapping[str, float]
+    ps: Mapping[str, float]
+    reasons: Mapping[str, str]
+
+
+class Findings(NamedTuple):
+    """The measurements of a report or of a manifest.
+
+    Attributes
+    ----------
+    scores
+        The raw one first.
+    definitions
+        The definition of each metric as a JSON object, in the order in which metrics are shown.
+    differences
+        The differences from the raw score, by score and metric.
+    place
+        The measured rows, as the end of a sentence.
+    curve
+        The reliability of the raw score, with its diagnosis, where there is one.
+    groups
+        By column: the number of groups in which the raw score is off beyond chance, and the number of all groups.
+    """
+
+    scores: tuple[Numbers, ...]
+    definitions: Mapping[str, Mapping[str, Any]]
+    differences: Mapping[tuple[str, str], Difference]
+    place: str = ""
+    curve: Curve | None = None
+    groups: Mapping[str, tuple[int, int]] = MappingProxyType({})
+
+    @classmethod
+    def of_report(cls, report: Report) -> Findings:
+        """The numbers of a report."""
+        from calcli.reports.schema import RAW  # not at the top: `apply` shows no report and must start fast
+
+        scores = tuple(
+            Numbers(
+                score.name,
+                {name: value.value for name, value in score.metrics.items()},
+                {name: value.floor for name, value in score.metrics.items() if value.floor is not None},
+                {name: value.p for name, value in score.metrics.items() if value.p is not None},
+                {name: value.reason for name, value in score.metrics.items() if value.reason is not None},
+            )
+            for score in report.scores
+            if score.status == "ok"
+        )
+        differences = {(one.score, one.metric): one for one in report.differences if one.versus == RAW}
+        return cls(
+            scores,
+            {name: asdict(definition) for name, definition in report.definitions.items()},
+            differences,
+            " on held-out rows" if report.command in {"fit", "refit"} else "",
+            next((one for one in report.curves if (one.score, one.kind) == (RAW, "reliability")), None),
+            _groups_off(report),
+        )
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest) -> Findings:
+        """The numbers of a fit; without floors where the manifest was written before it had them."""
+        from calcli.reports.schema import RAW, Difference
+
+        fit = cast("dict[str, Any]", manifest.fit)
+        definitions = cast("dict[str, dict[str, Any]]", manifest.definitions)
+        floors = cast("dict[str, dict[str, float]]", fit.get("floors", {}))
+        sides = (("before", RAW), ("after", manifest.method))
+        scores = tuple(Numbers(name, fit[side], floors.get(side, {}), {}, {}) for side, name in sides if fit.get(side))
+        differences = {
+            (manifest.method, metric): Difference(manifest.method, RAW, metric, one["value"], one["lo"], one["hi"])
+            for metric, one in fit.get("difference", {}).items()
+        }
+        measured = scores[0].values if scores else {}
+        order = [*catalog.names(), *definitions]  # JSON objects come back in the order of the alphabet
+        known = sorted((name for name in definitions if name in measured), key=order.index)
+        return cls(scores, {name: definitions[name] for name in known}, differences, " on held-out rows")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return tuple(self.definitions)
+
+    @property
+    def raw(self) -> Numbers:
+        return self.scores[0]
+
+    @property
+    def calibrated(self) -> tuple[Numbers, ...]:
+        return self.scores[1:]
+
+    @property
+    def digits(self) -> int:
+        """The decimals of all numbers, so that the decimal points are aligned."""
+        return decimals([value for score in self.scores for value in score.values.values() if value is not None])
+
+    def terms(self) -> list[Pair]:
+        """The definitions of the metrics in short, and of the floor if there is one."""
+        floor = [FLOOR] if any(score.floors for score in self.scores) else []
+        return [*facts.definitions(self.definitions), *floor]
+
+    def floors_and_ps(self, metric: str) -> list[tuple[str, list[float | None]]]:
+        """The noise floors and the p-values of a metric for each score; a line is left out if no score has one."""
+        lines = [
+            ("floor", [score.floors.get(metric) for score in self.scores]),
+            ("p", [score.ps.get(metric) for score in self.scores]),
+        ]
+        return [(name, values) for name, values in lines if any(value is not None for value in values)]
+
+
+def _groups_off(report: Report) -> dict[str, tuple[int, int]]:
+    """The number of groups in which the raw score is off beyond chance, and of all groups, by column."""
+    from calcli.reports.schema import RAW
+
+    off: dict[str, tuple[int, int]] = {}
+    for entry in report.groups:
+        if entry["score"] == RAW:
+            p, (some, count) = entry["p_adjusted"], off.get(str(entry["by"]), (0, 0))
+            off[str(entry["by"])] = some + (isinstance(p, float) and p <= LEVEL), count + 1
+    return off
+
+
+def missing(scores: Sequence[Numbers]) -> list[str]:
+    """Why values are missing, each reason once; the definition of the metric says that there are no clusters."""
+    from calcli.metrics.clustered import NO_CLUSTERS
+
+    whose: dict[tuple[str, str], list[str]] = {}
+    for score in scores:
+        for metric, reason in score.reasons.items():
+            if reason != NO_CLUSTERS:
+                whose.setdefault((metric, reason), []).append(score.name)
+    return [
+        (metric if len(names) == len(scores) > 1 else f"{metric} of {', '.join(names)}") + f": {reason}"
+        for (metric, reason), names in whose.items()
+    ]
+
+
+RowKind: TypeAlias = Literal["under", "empty", "off", "chosen"]
 
 
 class Table(NamedTuple):
-    """Lines of cells below a header.
+    """Lines of cells below a header, which the screen, the page and Markdown each write in their own way.
 
     Attributes
     ----------
     words
-        So many columns are words, the others numbers.
-    under
-        The rows that say more about the one above them: floors and p-values.
-    empty
-        The rows without any number.
+        The number of columns with words; the columns after them have numbers.
+    kinds
+        The special rows: floors and p-values ``under`` the metric above them, ``empty`` rows without any number, groups
+        that are ``off`` beyond chance, the ``chosen`` method.
     """
 
     title: str
     header: list[str]
     rows: list[list[str]]
     words: int = 1
-    under: frozenset[int] = frozenset()
-    empty: frozenset[int] = frozenset()
+    kinds: Mapping[int, RowKind] = MappingProxyType({})
+
+    def without(self, column: int) -> Table:
+        """The table without one of its columns."""
+        header, *rows = [[*row[:column], *row[column + 1 :]] for row in (self.header, *self.rows)]
+        return self._replace(header=header, rows=rows)
 
 
 def by_metric(found: Findings, extra: int = 2) -> Table:
-    """A metric a line, a score a column; of a single calibrated score also its change and the interval.
-
-    `extra` is how many of these last two columns there are.
+    """A table with a metric a line and a score a column; the change of a single calibrated score and its interval take
+    up to `extra` more columns.
     """
     single = found.calibrated[0] if len(found.calibrated) == 1 else None
     extra = extra if single is not None else 0
     digits = found.digits
     rows: list[list[str]] = []
-    under, empty = set[int](), set[int]()
+    kinds: dict[int, RowKind] = {}
     for metric in found.metrics:
         if all(score.values.get(metric) is None for score in found.scores):
-            empty.add(len(rows))
+            kinds[len(rows)] = "empty"
         values = [number(score.values.get(metric), digits) for score in found.scores]
         change = [] if single is None else difference_cells(found.differences.get((single.name, metric)), digits)
-        rows.append([metric, found.directions[metric], *values, *change[:extra]])
+        rows.append([metric, found.definitions[metric]["direction"], *values, *change[:extra]])
         for label, known in found.floors_and_ps(metric):
-            under.add(len(rows))
+            kinds[len(rows)] = "under"
             rows.append([label, "", *("" if one is None else number(one, digits) for one in known), *[""] * extra])
     header = ["", "better", *(score.name for score in found.scores), *("change", "95 % interval")[:extra]]
-    return Table("", header, rows, 2, frozenset(under), frozenset(empty))
+    return Table("", header, rows, 2, kinds)
 
 
 def by_score(found: Findings) -> list[list[str]]:
@@ -75,7 +251,7 @@ def by_score(found: Findings) -> list[list[str]]:
     columns: list[list[str]] = []
     for metric in found.metrics:
         values = [number(score.values.get(metric), found.digits) for score in found.scores]
-        columns.append([metric, found.directions[metric], *values])
+        columns.append([metric, found.definitions[metric]["direction"], *values])
         if any(metric in score.floors for score in found.scores):
             floors = [number(score.floors.get(metric), found.digits) for score in found.scores]
             columns.append([metric, "floor", *floors])
@@ -86,22 +262,22 @@ def versus(report: Report) -> Iterator[Table]:
     """The differences of the calibrated scores from another score than the raw one, a table for each such score."""
     first = report.scores[0].name if report.scores else None
     gaps = [one for one in report.differences if first not in {one.versus, one.score} and one.value is not None]
-    digits = of_report(report).digits
+    digits = Findings.of_report(report).digits
     for name in dict.fromkeys(one.versus for one in gaps):
         chosen = [one for one in gaps if one.versus == name]
         rows = [[one.score, one.metric, *difference_cells(one, digits)] for one in chosen]
         yield Table(f"difference from {name}", ["", "", "change", "95 % interval"], rows, 2)
 
 
-def difference_cells(difference: Difference | None, digits: int) -> list[str]:
-    """A difference and its interval; empty where there is none."""
+def difference_cells(difference: Difference | Number | None, digits: int) -> list[str]:
+    """A difference and its interval; two empty cells where there is none."""
     if difference is None or difference.value is None:
         return ["", ""]
     return [signed(difference.value, digits), interval(difference.lo, difference.hi, digits)]
 
 
-def by_group(report: Report) -> Iterator[tuple[Table, Sequence[Mapping[str, Any]]]]:
-    """A table for each column and score, and the groups that are its lines."""
+def by_group(report: Report) -> Iterator[Table]:
+    """A table for each column and score, with a line for each group."""
     entries: Sequence[Any] = report.groups
     for by, score in dict.fromkeys((entry["by"], entry["score"]) for entry in entries):
         chosen = [entry for entry in entries if (entry["by"], entry["score"]) == (by, score)]
@@ -118,7 +294,12 @@ def by_group(report: Report) -> Iterator[tuple[Table, Sequence[Mapping[str, Any]
             ]
             for entry in chosen
         ]
-        yield Table(f"{score} by {by}", ["", "rows", *metrics, "detectable", "p-value"], rows), chosen
+        off: dict[int, RowKind] = {
+            place: "off"
+            for place, entry in enumerate(chosen)
+            if entry["p_adjusted"] is not None and entry["p_adjusted"] < LEVEL
+        }
+        yield Table(f"{score} by {by}", ["", "rows", *metrics, "detectable", "p-value"], rows, 1, off)
 
 
 def _p_value(entry: Mapping[str, Any]) -> str:
@@ -128,13 +309,8 @@ def _p_value(entry: Mapping[str, Any]) -> str:
     return number(p, 4) if p >= 0.00005 else "<0.0001"
 
 
-def is_off(entry: Mapping[str, Any]) -> bool:
-    """Whether a group is off beyond chance; one without a p-value is not, one whose p-value is 0 is."""
-    return entry["p_adjusted"] is not None and entry["p_adjusted"] < OFF
-
-
 def since(report: Report) -> tuple[Table, list[str]] | None:
-    """The numbers of all rows that are in the baseline too, under its name, and why others are not."""
+    """The numbers of all rows beside those of the baseline, under its name, and why some cannot be compared."""
     if report.baseline is None:
         return None
     changes = [one for one in report.changes if one.by is None]
@@ -153,15 +329,119 @@ def since(report: Report) -> tuple[Table, list[str]] | None:
     return Table(str(report.baseline["path"]), ["", "", "before", "now", "change"], rows, 2), reasons
 
 
-def every(report: Report) -> Iterator[Table]:
-    """All tables of a report: its numbers (of methods that were compared, a method a line), groups, changes."""
-    from calcli.reporting import leaderboard
+def ranked(report: Report) -> list[ScoreRow]:
+    """The scores that have numbers, by the first metric."""
+    metric, definition = next(iter(report.definitions.items()))
 
+    def place(row: ScoreRow) -> float:
+        value = row.metrics[metric].value
+        if value is None:
+            return float("inf")
+        return -value if definition.direction == "higher" else value
+
+    return sorted((row for row in report.scores if row.status == "ok"), key=place)
+
+
+def certainty(report: Report) -> str:
+    """The certainty of the choice, and the methods that are as good; empty if the report has no such numbers."""
+    chosen = next((row for row in report.scores if row.name == report.chosen), None)
+    if chosen is None or chosen.best is None:
+        return ""
+    others = [row.name for row in ranked(report) if row.as_good and row is not chosen]
+    more = len(others) - _MOST_NAMED
+    named = f"{', '.join(others[:_MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
+    as_good = f"not significantly worse: {named}" if others else "all other methods are significantly worse"
+    name = "No calibration" if chosen.name == IDENTITY else chosen.name
+    return f"{name} is the best in {percent(chosen.best)} of bootstrap samples; {as_good}"
+
+
+def percent(share: float) -> str:
+    """A share in whole percent, but never 0 or 100 where it is neither."""
+    if 0.0 < share < 0.01:
+        return "<1 %"
+    return ">99 %" if 0.99 < share < 1.0 else f"{share:.0%}".replace("%", " %")
+
+
+def leaderboard(report: Report, metrics: Iterable[str], *, behind: bool = True) -> Table:
+    """The methods that have numbers, the best first: these metrics, the gain, the distance `behind` the chosen method,
+    how likely the method is the best, and the seconds of its fit.
+    """
+    metrics, rows = list(metrics), ranked(report)
+    digits = decimals([value.value for row in rows for value in row.metrics.values() if value.value is not None])
+    gains = _gaps(report, IDENTITY, digits, -1)
+    later = {} if report.chosen in {None, IDENTITY} or not behind else _gaps(report, str(report.chosen), digits, 1)
+    known = any(row.best is not None for row in rows)
+    cells = [
+        [
+            f"{row.name} *" if row.as_good else row.name,
+            *(number(row.metrics[name].value, digits) for name in metrics),
+            *gains.get(row.name, ("", "")),
+            *(later.get(row.name, ("", "")) if later else ()),
+            *(["" if row.best is None else percent(row.best)] if known else []),
+            "" if row.seconds.fit is None else f"{row.seconds.fit:.2f} s",
+        ]
+        for row in rows
+    ]
+    header = ["", *metrics, "gain", "95 % interval"]
+    header += [*(["behind", "95 % interval"] if later else []), *(["best"] if known else []), "fit"]
+    chosen: dict[int, RowKind] = {place: "chosen" for place, row in enumerate(rows) if row.name == report.chosen}
+    return Table("", header, cells, 1, chosen)
+
+
+def leaderboard_terms(report: Report, shown: Table) -> list[Pair]:
+    """The meaning of the columns of a leaderboard, and the floors of its metrics for the chosen method."""
+    metrics = [name for name in report.definitions if name in shown.header]
+    pairs = facts.definitions({name: asdict(report.definitions[name]) for name in metrics})
+    return [*pairs, *_floors(report, metrics), *(term for term in _LEADERBOARD_TERMS if term[0] in shown.header)]
+
+
+def _floors(report: Report, metrics: Sequence[str]) -> list[Pair]:
+    """The floors of these metrics, for the predictions of the chosen method."""
+    chosen = next((row for row in report.scores if row.name == report.chosen), None)
+    known = {} if chosen is None else {name: chosen.metrics[name].floor for name in metrics if name in chosen.metrics}
+    digits = decimals([floor for floor in known.values() if floor is not None])
+    named = [f"{name} {number(floor, digits)}" for name, floor in known.items() if floor is not None]
+    return [(FLOOR[0], f"{FLOOR[1]}; of {report.chosen} {', '.join(named)}")] if named else []
+
+
+def _gaps(report: Report, versus: str, digits: int, sign: int) -> dict[str, tuple[str, str]]:
+    """The difference of each score's log-loss from that of another score, and its interval, both times `sign`."""
+    gaps = {}
+    for each in report.differences:
+        if (each.versus, each.metric) == (versus, "nll") and each.value is not None:
+            lo, hi = (None, None) if each.lo is None or each.hi is None else sorted((sign * each.lo, sign * each.hi))
+            gaps[each.score] = (signed(sign * each.value, digits), interval(lo, hi, digits))
+    return gaps
+
+
+def without_numbers(report: Report) -> list[Pair]:
+    """The methods that have no numbers, and why."""
+    return [(score.name, f"{score.status}: {score.reason}") for score in report.scores if score.status != "ok"]
+
+
+def rejection(report: Report) -> Iterator[Table]:
+    """The errors of the rows that remain by the share rejected, and by the threshold, a column for each score."""
+    points = [cast("Mapping[str, Any]", point) for point in report.rejection]
+    for by, (first, title) in _REJECTION.items():
+        chosen = [point for point in points if point["by"] == by and point["x"] in _TENTHS]
+        if not chosen:
+            continue
+        scores = list(dict.fromkeys(str(point["score"]) for point in chosen))
+        rows = []
+        for x in dict.fromkeys(point["x"] for point in chosen):
+            errors = {point["score"]: point["y"] for point in chosen if point["x"] == x}
+            place = f"{x:.0%}" if by == "rate" else f"{x:.1f}"
+            rows.append([place, *(number(errors[score], 4) for score in scores)])
+        yield Table(title, [first, *scores], rows, 0)
+
+
+def every(report: Report) -> Iterator[Table]:
+    """All tables of a report: its numbers (of `compare`, a method a line), the groups, the changes."""
     if report.command == "compare":
-        yield Table("", *leaderboard.lines(report, list(report.definitions)))
+        yield leaderboard(report, list(report.definitions))
     else:
-        yield by_metric(of_report(report))
+        yield by_metric(Findings.of_report(report))
         yield from versus(report)
-    yield from (table for table, _ in by_group(report))
+    yield from by_group(report)
     if (changes := since(report)) is not None:
         yield changes[0]

@@ -1,43 +1,52 @@
-"""The verdict on a score in words: whether it is better than no calibration."""
+"""Sentences about a report: whether scores are better, whether rows are scarce, what gates and refits decided."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from calcli.diagrams.captions import means, p_text, told
-from calcli.reporting.findings import Findings, Numbers
-from calcli.reporting.typesetting import decimals, glued, interval, signed
+from calcli.reporting.facts import Pair
+from calcli.reporting.tables import Findings, Numbers
+from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, number, signed, spelled
 
 if TYPE_CHECKING:
     from calcli.metrics.diagnosis import Diagnosis
-    from calcli.reports.schema import Difference
+    from calcli.reports.schema import Difference, Report
+    from calcli.verbs.refit import PolicyRefit
+    from calcli.verbs.refit_calibrator import RefitResult
 
 Kind = Literal["better", "worse", "unclear", "same", "unknown"]
 
 DECISIVE = {"nll": "log-loss", "brier": "Brier score"}
 """The metrics that decide, the first that was measured: proper scores, which reward nothing but the truth."""
 
-WRONG = {
+_WRONG = {
     "high": "too high on average",
     "low": "too low on average",
     "over": "over-confident",
     "under": "under-confident",
     "shape": "non-linearly miscalibrated",
 }
-"""By the fault."""
+"""The answer by fault."""
 
-WRONG_OF_THE_PREDICTED = {
+_WRONG_CONFIDENCE = {
     "high": "over-confident",
     "low": "under-confident",
     "over": "too extreme",
     "under": "too moderate",
 }
-"""The same of the confidence in the predicted class."""
+"""The answer by fault where the score is the confidence in the predicted class."""
 
+_ROUNDING = 1e-5
+"""A difference up to this share of the loss is none: probabilities that become log-odds and back are rounded."""
 
-UNSEEN = 1e-5
-"""Up to this share of the loss a difference is nothing: rounding, as where probabilities become log-odds and back."""
+_FEW = 50
+"""Reports warn of low power if the rarest class has fewer rows."""
+
+_POWER = 1.959963984540054 + 0.8416212335729143
+"""A test at the 5 % level finds an error of so many standard errors in four of five tables."""
 
 
 class Verdict(NamedTuple):
@@ -48,9 +57,9 @@ class Verdict(NamedTuple):
     text
         A sentence.
     answer
-        Those of its words that are the answer.
+        The words of the sentence that are the answer.
     size
-        How much the score differs from the raw one.
+        The difference from the raw score.
     """
 
     kind: Kind
@@ -59,7 +68,20 @@ class Verdict(NamedTuple):
     size: str = ""
 
 
-def verdict(findings: Findings, score: Numbers) -> Verdict:
+class Gate(NamedTuple):
+    """The outcome of an expression of ``--fail-if``: a sentence, and each number that failed it with its limit."""
+
+    passed: bool
+    text: str
+    failures: list[tuple[str, float]]
+
+
+def verdicts(findings: Findings) -> list[Verdict]:
+    """The verdict on each calibrated score; without any, the one on the raw score."""
+    return [_compared(findings, score) for score in findings.calibrated] or [_alone(findings)]
+
+
+def _compared(findings: Findings, score: Numbers) -> Verdict:
     """Whether a score is better than the raw one: by log-loss, and by the interval of the difference."""
     for metric, words in DECISIVE.items():
         difference = findings.differences.get((score.name, metric))
@@ -93,15 +115,15 @@ def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], di
 
 def _kind(before: float, difference: Difference) -> Kind:
     value, lo, hi = difference.value or 0.0, difference.lo, difference.hi
-    if all(abs(part or 0.0) <= UNSEEN * before for part in (value, lo, hi)):
+    if all(abs(part or 0.0) <= _ROUNDING * before for part in (value, lo, hi)):
         return "same"
     if lo is None or hi is None or lo <= 0 <= hi:
         return "unclear"
     return "better" if hi < 0 else "worse"
 
 
-def alone(findings: Findings) -> Verdict:
-    """The verdict on a raw score without any other: whether it is calibrated, and what is wrong if it is not."""
+def _alone(findings: Findings) -> Verdict:
+    """Whether a raw score without any other is calibrated, and what is wrong if it is not."""
     curve = findings.curve
     test = None if curve is None else curve.diagnosis
     if curve is not None and curve.points and test is None:
@@ -110,7 +132,7 @@ def alone(findings: Findings) -> Verdict:
         return Verdict("unknown", "Only the raw score was measured; add --with ARTIFACT to compare a calibrator.")
     groups = _listed([f"{off} of {count} groups of {by}" for by, (off, count) in findings.groups.items() if off])
     if not test.chance:
-        words = WRONG if curve.of is not None else WRONG | WRONG_OF_THE_PREDICTED
+        words = _WRONG if curve.of is not None else _WRONG | _WRONG_CONFIDENCE
         answer, *others = [words[fault] for fault in test.faults]
         also = f" It is also {_listed(others)}." if others else ""
         within = f" It is miscalibrated in {groups}." if groups else ""
@@ -126,7 +148,7 @@ def alone(findings: Findings) -> Verdict:
 
 
 def _shown(test: Diagnosis, of: str | None) -> str:
-    """The number that shows what is wrong most."""
+    """The number that shows the main fault."""
     if test.faults[0] in {"high", "low"}:
         return means(test, of)
     if test.faults[0] == "shape":
@@ -142,7 +164,7 @@ def _listed(parts: Sequence[str]) -> str:
 
 
 def best(findings: Findings, judged: list[Verdict]) -> str:
-    """A sentence over several verdicts."""
+    """The sentence above several verdicts: the best score."""
     metric = next((name for name in DECISIVE if name in findings.metrics), None)
     if metric is None:
         return "The best score cannot be determined: add nll to --metrics."
@@ -163,7 +185,7 @@ def best(findings: Findings, judged: list[Verdict]) -> str:
 
 
 def _size(before: float, difference: Difference) -> str:
-    """``-7.7 %, 95 % interval -8.1 to -7.2 %``, relative to what it was; no line ends within a part.
+    """``-7.7 %, 95 % interval -8.1 to -7.2 %``, relative to the value before; no line ends within a part.
 
     A loss cannot fall by more than all of it: an interval that says so is no share, and has the units of the metric.
     """
@@ -177,3 +199,78 @@ def _size(before: float, difference: Difference) -> str:
     share, *shares = (f"{100 * part / before:+.{digits}f}" for part in known)
     ends = f"95 % interval {' to '.join(shares)} %"
     return glued(f"{share} %") + (f", {glued(ends)}" if shares else "")
+
+
+def scarcity(report: Report) -> str:
+    """The warning that a class has few rows, with the least error of the mean prediction that they would have shown;
+    empty where there are enough.
+    """
+    rows, rate = report.data.rows - report.data.rows_bad, report.data.label_rate
+    if rate is None or rows <= 0:
+        return ""
+    shares = rate if isinstance(rate, Mapping) else {spelled(name): share for name, share in _binary(report, rate)}
+    name, share = min(shares.items(), key=lambda item: item[1])
+    count = round(share * rows)
+    if count >= _FEW:
+        return ""
+    seen = _POWER * math.sqrt(max(share, 1.0 / rows) * (1.0 - share) / rows)
+    size = f"{100 * seen:.2g} percentage points"
+    what = "the mean prediction" if len(shares) == 2 else f"the mean prediction of {name}"
+    many = "No row has" if count == 0 else f"Only {count:,} row{'s have' if count > 1 else ' has'}"
+    beside = f" ({100 * seen / share:.2g} % of the label's rate)" if count else ""
+    return (
+        f"{many} the label {name}, so tests have little power: they detect (with 80 % power) only errors of {what} of "
+        f"{glued(size)} or more{glued(beside)}."
+    )
+
+
+def _binary(report: Report, rate: float) -> list[tuple[object, float]]:
+    classes: Any = report.binding["classes"]
+    positive = report.binding["positive"]
+    other = next((each for each in classes if each != positive), "of the other class")
+    return [(positive, rate), (other, 1.0 - rate)]
+
+
+def gates(report: Report) -> Iterator[Gate]:
+    """The outcome of each gate."""
+    for gate in (cast("Mapping[str, Any]", gate) for gate in report.gates):
+        failures = []
+        for failure in gate["failed"]:
+            group = f", {failure['group']}" if failure["group"] is not None else ""
+            value = NOTHING if failure["value"] is None else f"{failure['value']:.6g}"
+            failures.append((f"{failure['metric']} of {failure['score']}{group} is {value}", failure["limit"]))
+        yield Gate(gate["passed"], f"{gate['expr']} is {'false' if gate['passed'] else 'true'}", failures)
+
+
+def refit_opening(result: RefitResult) -> str:
+    """Whether the artifact was replaced, with the numbers that decided it and those that are required."""
+    from calcli.models.renewal import IN_PLACE  # not at the top: `apply` shows no report
+
+    metric = result.guard.metric.name
+    new, old = result.report.value(result.name, metric), result.report.value(IN_PLACE, metric)
+    digits = Findings.of_report(result.report).digits  # as in the table below
+    words = DECISIVE.get(metric, metric)
+    first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
+    if result.kept is not None and not result.usual:
+        first = f"{first}, because {(result.report.refit or {})['reason']}"
+    return (
+        f"{first}. On held-out new rows the {words} is {number(new, digits)} with the new {result.name}, "
+        f"{number(old, digits)} with the one in place. The log-likelihood of these rows changes by "
+        f"{result.evidence.evidence:+.1f} nats; {result.evidence.threshold:+.1f} are required (8.9 or two standard "
+        "errors; by chance at most once in twenty years of nightly refits). Against no calibration:"
+    )
+
+
+def policy_refit_opening(result: PolicyRefit) -> str:
+    """Whether a policy was replaced, and why."""
+    first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
+    return f"{first}: {result.why}. It is replaced if this happens by chance at most once in twenty years of nights."
+
+
+def refit_facts(result: RefitResult) -> list[Pair]:
+    """The change of the probabilities from the old calibrator to the new one, and how the old one is restored."""
+    mean, most = (signed(moved, 4).lstrip("+") for moved in result.moved)
+    pairs = [("change", f"new minus old probability: {mean} on average, {most} at most (absolute)")]
+    if result.kept is None:
+        pairs.append(("before", f"the old one is kept; calcli refit {result.path} --rollback restores it"))
+    return pairs

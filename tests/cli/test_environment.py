@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from calcli.cli.environment import variable_of
 from calcli.cli.main import main
+from calcli.cli.process import variable_of
 from tests.support.shell import ROOT, Run
 
 

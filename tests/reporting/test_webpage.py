@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 import calcli
+from calcli.cli import results
 from calcli.cli.screen import Screen
-from calcli.cli.views import groups
 from calcli.diagrams.curves import Curve, Point
 from calcli.reporting.webpage import webpage
 from calcli.reports.schema import (
@@ -130,7 +130,7 @@ def test_groups_stand_under_each_other_and_those_that_are_off_stand_out() -> Non
     for p, off in ((0.0, 1), (0.06, 0), (None, 0)):
         made = report(groups=(group("de", p),))
         assert webpage(made).count('<tr class="off">') == off
-        assert "".join(groups.metrics(made, Screen(color=True))).count("\x1b[1;31m") == off
+        assert "".join(results.groups(made, Screen(color=True))).count("\x1b[1;31m") == off
 
 
 def test_gates_drift_baseline_and_warnings() -> None:

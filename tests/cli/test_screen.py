@@ -1,4 +1,4 @@
-"""Columns, wrapping, what a stream can show."""
+"""Columns, wrapping, the capabilities of a stream."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import io
 
 import pytest
 
-from calcli.cli.screen import Screen
-from calcli.cli.text import aligned, described, shown_width, wrapped
+from calcli.cli.screen import Screen, aligned, described, shown_width, wrapped
 from calcli.reporting.typesetting import glued
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from calcli.cli.screen import Screen
-from calcli.cli.text import wrapped
+from calcli.cli.screen import Screen, wrapped
 from calcli.diagrams import terminal
 from calcli.diagrams.canvas import Line, Piece
 from calcli.diagrams.captions import caption
@@ -30,7 +29,7 @@ COLORS_256 = {
     "line-4": 178,
     "line-5": 74,
 }
-"""Of 256 colours, some that the colour-blind can tell apart, on dark and on light grounds."""
+"""Colours out of 256 that the colour-blind can tell apart, on dark and on light grounds."""
 
 COLORS_16 = {
     "bar": 90,
@@ -45,11 +44,11 @@ COLORS_16 = {
     "line-4": 33,
     "line-5": 36,
 }
-"""On a terminal of 16 colours."""
+"""Colours for terminals that have 16."""
 
 
 def diagram(result: DiagramResult, screen: Screen) -> list[str]:
-    """The picture."""
+    """The picture in the width of the screen."""
     return _colored(terminal.draw(result.shown, result.label, _look(screen)), screen)
 
 
@@ -59,7 +58,7 @@ def charts(shown: Sequence[Chart], screen: Screen) -> list[str]:
 
 
 def small(curves: Sequence[Curve], screen: Screen) -> list[str]:
-    """A small picture of as many scores as fit next to each other, below an answer in words."""
+    """A small picture of as many scores as fit next to each other, for the end of an answer in words."""
     bars = [curve for curve in curves if curve.kind == "reliability" and curve.points]
     if not bars:
         return []

@@ -1,4 +1,4 @@
-"""The pictures of a policy, by the command: what they show is what its table says."""
+"""The pages and pictures of a policy, by the command: they show the numbers of its table."""
 
 from __future__ import annotations
 

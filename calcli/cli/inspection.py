@@ -1,4 +1,4 @@
-"""An artifact on a screen: its description, its held-out metrics, its contents."""
+"""Artifacts and explanations of scores on a terminal."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from calcli.cli.screen import Screen
-from calcli.cli.text import aligned, wrapped
-from calcli.cli.views import blocks, scores
-from calcli.cli.views.report import footnotes, headline
+from calcli.cli.results import headline, numbers_table
+from calcli.cli.screen import Screen, aligned, fact_list, notes, wrapped
 from calcli.decisions.policy import Policy
-from calcli.reporting import decisions, facts, findings
+from calcli.reporting import decisions, facts
+from calcli.reporting.tables import Findings
+from calcli.reporting.typesetting import settings, short
 from calcli.state import State
 
 if TYPE_CHECKING:
@@ -26,22 +26,21 @@ def inspected(inspection: Inspection, screen: Screen) -> list[str]:
     if inspection.sections:
         return [line for section in inspection.sections for line in [*_section(section, screen), ""]][:-1]
     manifest = inspection.manifest
-    numbers = findings.of_manifest(manifest)
+    numbers = Findings.of_manifest(manifest)
     what = {"ensemble": "an ensemble", "policy": "a policy"}.get(manifest.kind, "a calibrator")
     title = f"{inspection.path} is {what} ({manifest.method}), fitted {_when(manifest.created)}"
     lines = wrapped(f"{title} by calcli {manifest.calcli}.", screen.prose)
     if numbers.scores:
-        lines += ["", *headline(numbers, screen), "", *scores.table(numbers, screen)]
+        lines += ["", *headline(numbers, screen), "", *numbers_table(numbers, screen)]
     holdout = facts.holdout_fact(cast("dict[str, Any]", manifest.fit)["holdout"])
-    pairs = [*_decides(manifest), *_learned(inspection), *_shifted(manifest), blocks.fit_data(manifest), holdout]
+    pairs = [*_decides(manifest), *_learned(inspection), *_shifted(manifest), facts.fit_data(manifest), holdout]
     pairs += [*facts.binding_facts(manifest.binding), *_files(manifest)]
-    lines += ["", *blocks.fact_list(pairs, screen)]
-    definitions = cast("dict[str, dict[str, object]]", manifest.definitions)
-    return [*lines, "", *footnotes(definitions, numbers, screen)] if numbers.scores else lines
+    lines += ["", *fact_list(pairs, screen)]
+    return [*lines, "", *notes(numbers.terms(), screen)] if numbers.scores else lines
 
 
 def _decides(manifest: Manifest) -> list[tuple[str, str]]:
-    """The rule of a policy, and why it is that one."""
+    """The rule of a policy, and the reason for it."""
     choice = cast("dict[str, Any]", manifest.fit.get("decision", {}))
     if not choice:
         return []
@@ -51,7 +50,7 @@ def _decides(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def explained(explanation: Explanation, screen: Screen) -> list[str]:
-    """What each column adds: on average over the rows, or in the one row."""
+    """The contribution of each column: on average over the rows, or in the one row."""
     found = explanation.to_json()
     entries = cast("list[dict[str, Any]]", found["contributions"])
     if explanation.row is None:
@@ -59,7 +58,7 @@ def explained(explanation: Explanation, screen: Screen) -> list[str]:
         rows = [[each["column"], f"{each['mean_absolute']:.4f}", f"{each['mean']:+.4f}"] for each in entries]
     else:
         heading = ["column", "value", "change"]
-        rows = [[each["column"], blocks.short(each["value"]), f"{each['mean']:+.4f}"] for each in entries]
+        rows = [[each["column"], short(each["value"]), f"{each['mean']:+.4f}"] for each in entries]
     note = (
         "Shapley values, by SHAP: what each column adds to the calibrated log-odds minus the raw ones. With "
         f"{explanation.base:+.4f}, the expectation before any column is known, they add up to the difference of a row."
@@ -69,9 +68,9 @@ def explained(explanation: Explanation, screen: Screen) -> list[str]:
 
 
 def _section(section: Section, screen: Screen) -> list[str]:
-    """One table of the fitted parameters: numbers to the right, words to the left."""
+    """A table of fitted parameters: numbers to the right, words to the left."""
     align = "".join("r" if _numeric(column) else "l" for column in zip(*section.rows, strict=True))
-    cells = [["" if value is None else blocks.short(value) for value in row] for row in section.rows]
+    cells = [["" if value is None else short(value) for value in row] for row in section.rows]
     lines = [screen.bold(section.title), *(wrapped(section.note, screen.prose) if section.note else ())]
     return [*lines, *(aligned([section.columns, *cells], align) if section.rows else ())]
 
@@ -91,18 +90,18 @@ def _learned(inspection: Inspection) -> list[facts.Pair]:
     pairs: list[facts.Pair] = []
     numbers = {name: value for name, value in inspection.numbers.items() if not isinstance(value, dict)}
     if numbers:
-        pairs.append(("learned", blocks.settings(numbers, " = ")))
+        pairs.append(("learned", settings(numbers, " = ")))
     if inspection.arrays:
         pairs.append(("arrays", ", ".join(_arrays(inspection.arrays))))
     params = inspection.manifest.params
     if params:
-        text, preset = blocks.settings(params), inspection.manifest.preset
+        text, preset = settings(params), inspection.manifest.preset
         pairs.append(("set to", f"{text} (preset {preset})" if preset else text))
     return pairs
 
 
 def _shifted(manifest: Manifest) -> list[facts.Pair]:
-    """The rates that the probabilities are made for, where these are not those of the rows of the fit."""
+    """The rates that the probabilities are made for, where the rows of the fit have others."""
     shift, rate = manifest.recipe.get("prior_shift"), manifest.fit.get("label_rate")
     if shift is None:
         return []
@@ -116,7 +115,7 @@ def _shifted(manifest: Manifest) -> list[facts.Pair]:
 
 
 def _arrays(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """Each array with its shape; of nested states the number of their arrays."""
+    """Each array with its shape; nested states with the number of their arrays."""
     plain = [f"{name} ({' x '.join(map(str, shape))})" for name, shape in shapes.items() if "/" not in name]
     nested = Counter(name.partition("/")[0] for name in shapes if "/" in name)
     return [*plain, *(f"{count} in {part}" for part, count in nested.items())]

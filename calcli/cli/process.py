@@ -1,4 +1,4 @@
-"""Writing to stdout and stderr, which can be full or closed."""
+"""The process around a command: its environment, and its stdout and stderr, which can be full or closed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,39 @@ import contextlib
 import errno
 import os
 import sys
+from collections.abc import Sequence
 from typing import TextIO
 
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
+
+_NO = {"", "0", "false", "no", "off", "n", "f"}
+
+THREAD_VARIABLES = ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
+"""Variables from which polars, OpenMP and numba read how many threads they may start."""
+
+
+def variable_of(flag: str, command: str | None = None) -> str:
+    """The variable of an option: ``CALCLI_INPUT_FORMAT`` of ``--input-format``; one `command` may have its own."""
+    words = [*([] if command is None else command.split()), *flag.removeprefix("--").split("-")]
+    return "_".join(["CALCLI", *words]).upper()
+
+
+def is_set(flag: str, words: Sequence[str]) -> bool:
+    """Whether a switch is on, before the words are parsed, and even if they cannot be."""
+    return flag in words or os.environ.get(variable_of(flag), "").lower() not in _NO
+
+
+def forget_what_stops_libraries() -> None:
+    """Drop invalid numbers of threads, and matplotlib's backend, which pictures in files do not need.
+
+    polars, numba and matplotlib read these variables when they are imported, and raise where they make no sense.
+    """
+    os.environ.pop("MPLBACKEND", None)
+    for name in THREAD_VARIABLES:
+        value = os.environ.get(name, "1")
+        if not (value.isdecimal() and int(value) > 0):
+            del os.environ[name]
+
 
 _STDERR = 2
 
@@ -30,7 +60,7 @@ def write_path(path: os.PathLike[str]) -> None:
 
 
 def write_bytes(content: bytes) -> None:
-    """Write what is no text to stdout."""
+    """Write bytes to stdout."""
     write("")
     try:
         sys.stdout.buffer.write(content)
@@ -40,13 +70,13 @@ def write_bytes(content: bytes) -> None:
 
 
 def flush() -> None:
-    """Flush the output of others (Typer) to stdout, so that an error of the stream raises here."""
+    """Flush the output of Typer to stdout, so that an error of the stream raises here."""
     if sys.stdout is not None:
         write("")
 
 
 def stdout_error(error: OSError) -> CalcliError:
-    """The error of the operating system as one of calcli."""
+    """An error of the operating system on stdout as an error of calcli."""
     if error.errno == errno.EPIPE:
         return ClosedPipeError("the reader of standard output closed it")
     return FileSystemError(f"cannot write to standard output: {error.strerror or error}")

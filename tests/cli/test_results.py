@@ -8,14 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calcli.cli.screen import Screen
-from calcli.cli.text import shown_width
-from calcli.cli.views import changes as since
-from calcli.cli.views import groups
-from calcli.cli.views import report as view
+from calcli.cli import results as view
+from calcli.cli.screen import Screen, shown_width
 from calcli.metrics.base import Definition
 from calcli.metrics.clustered import NO_CLUSTERS
-from calcli.reporting import findings
+from calcli.reporting import tables
 from calcli.reporting.typesetting import decimals
 from calcli.reports.schema import Change, DataFacts, MetricValue, Report
 from tests.support.curves import OVER, bars
@@ -25,7 +22,7 @@ PLAIN = Screen()
 
 
 def text(made: Report, screen: Screen = PLAIN) -> str:
-    return "\n".join(view.evaluated(made, screen))
+    return "\n".join(view.measured(made, screen))
 
 
 def first(made: Report) -> str:
@@ -33,108 +30,113 @@ def first(made: Report) -> str:
     return " ".join(text(made).partition("\n\n")[0].split())
 
 
-def test_better() -> None:
-    assert first(better()) == (
-        "platt lowers the log-loss on held-out rows from 0.4321 to 0.3987 (-7.7 %, 95 % interval -8.1 to -7.2 %)."
-    )
+def changed(nll: float, *difference: float, name: str = "x") -> Report:
+    """A report of one calibrated score with this log-loss, and its difference from the raw one with the interval."""
+    return report(score(name, nll=nll), differences=(nll_change(name, *difference),))
 
 
-def test_worse() -> None:
-    made = report(score("x", nll=0.4400), differences=(nll_change("x", 0.0079, 0.0021, 0.0137),))
-    assert first(made) == (
-        "x is WORSE than no calibration: it raises the log-loss from 0.4321 to 0.4400 "
-        "(+1.8 %, 95 % interval +0.5 to +3.2 %)."
-    )
+def raw_alone(fault: str | None, *more: str, of: str | None = "1", groups: tuple[float | None, ...] = ()) -> Report:
+    """A report of the raw score alone with these faults; in groups of countries with these p-values."""
+    curve = bars(*OVER, of=of, fault=fault)
+    assert curve.diagnosis is not None
+    curve = replace(curve, diagnosis=replace(curve.diagnosis, faults=(*curve.diagnosis.faults, *more)))
+    entry = {"by": "country", "score": "raw", "rows": 10, "metrics": {}, "detectable": 0.1, "p": 0.0}
+    entries = tuple(entry | {"group": str(place), "p_adjusted": p} for place, p in enumerate(groups))
+    return replace(report(), scores=(score("raw"),), curves=(curve,), groups=entries)
 
 
-def test_not_shown_to_be_better() -> None:
-    made = report(score("x", nll=0.4318), differences=(nll_change("x", -0.0003, -0.0009, 0.0003),))
-    assert first(made) == (
-        "x is NOT shown to be better than no calibration: the log-loss changes from 0.4321 to 0.4318 "
-        "(-0.07 %, 95 % interval -0.21 to +0.07 %)."
-    )
-
-
-def test_without_an_interval_nothing_is_shown() -> None:
-    made = report(score("x", nll=0.3), differences=(nll_change("x", -0.1321),))
-    assert first(made).startswith("x is NOT shown to be better than no calibration")
-
-
-def test_nothing_changed() -> None:
-    made = report(score("x"), differences=(nll_change("x", 0.0, 0.0, 0.0),))
-    assert first(made) == "x changes nothing: the log-loss stays 0.4321."
-
-
-def test_rounding_changes_nothing() -> None:
-    """No calibration, through log-odds and back, is no calibration."""
-    made = report(score("identity"), differences=(nll_change("identity", -3e-7, -9e-7, 3e-7),))
-    assert first(made) == "identity changes nothing: the log-loss stays 0.4321."
-    made = report(score("x"), differences=(nll_change("x", -3e-5, -4e-5, -2e-5),))
-    assert first(made).startswith("x lowers the log-loss")
-
-
-def test_a_loss_falls_by_no_more_than_all_of_it() -> None:
-    """An interval beyond that has the units of the log-loss, the numbers of the table."""
-    made = report(score("x", nll=0.1), differences=(nll_change("x", -0.3321, -0.5432, -0.1210),))
-    assert first(made) == ("x lowers the log-loss from 0.4321 to 0.1000 (-0.3321, 95 % interval -0.5432 to -0.1210).")
-
-
-def test_no_decisive_metric() -> None:
-    made = better()
-    made = replace(made, definitions={"ece": made.definitions["ece"]}, differences=())
-    assert first(made) == "platt cannot be compared with no calibration: add nll to --metrics."
-
-
-def test_a_perfect_raw_score_has_no_percentage() -> None:
-    raw = score("raw", nll=0.0)
-    made = replace(report(differences=(nll_change("x", 0.01, 0.005, 0.015),)), scores=(raw, score("x", nll=0.01)))
-    assert "(+0.01, 95 % interval +0.01 to +0.01)" in first(made) or "+0.0100" in first(made)
+ECE_ALONE = replace(better(), definitions={"ece": better().definitions["ece"]}, differences=())
+WORSE_AND_UNCLEAR = (nll_change("one", 0.1, 0.05, 0.2), nll_change("two", 0.0, -0.1, 0.1))
 
 
 @pytest.mark.parametrize(
-    ("fault", "of", "said"),
+    ("made", "said"),
     [
-        ("high", "1", "The raw score is too high on average: mean prediction 0.50, observed rate 0.40 (p < 0.005)."),
         (
-            "over",
-            "1",
+            better(),
+            "platt lowers the log-loss on held-out rows from 0.4321 to 0.3987 (-7.7 %, 95 % interval -8.1 to -7.2 %).",
+        ),
+        (
+            changed(0.4400, 0.0079, 0.0021, 0.0137),
+            "x is WORSE than no calibration: it raises the log-loss from 0.4321 to 0.4400 "
+            "(+1.8 %, 95 % interval +0.5 to +3.2 %).",
+        ),
+        (
+            changed(0.4318, -0.0003, -0.0009, 0.0003),
+            "x is NOT shown to be better than no calibration: the log-loss changes from 0.4321 to 0.4318 "
+            "(-0.07 %, 95 % interval -0.21 to +0.07 %).",
+        ),
+        (changed(0.4321, 0.0, 0.0, 0.0), "x changes nothing: the log-loss stays 0.4321."),
+        # No calibration, through log-odds and back, is no calibration.
+        (
+            changed(0.4321, -3e-7, -9e-7, 3e-7, name="identity"),
+            "identity changes nothing: the log-loss stays 0.4321.",
+        ),
+        # A loss falls by no more than all of it: an interval beyond that has the units of the log-loss.
+        (
+            changed(0.1, -0.3321, -0.5432, -0.1210),
+            "x lowers the log-loss from 0.4321 to 0.1000 (-0.3321, 95 % interval -0.5432 to -0.1210).",
+        ),
+        (ECE_ALONE, "platt cannot be compared with no calibration: add nll to --metrics."),
+        (
+            report(score("one", nll=0.5321), score("two"), differences=WORSE_AND_UNCLEAR),
+            "None is shown to be better than no calibration, by log-loss.",
+        ),
+        (
+            raw_alone("high"),
+            "The raw score is too high on average: mean prediction 0.50, observed rate 0.40 (p < 0.005).",
+        ),
+        (
+            raw_alone("over"),
             "The raw score is over-confident: the slope of the labels on its log-odds is 0.81, not 1 (p < 0.005).",
         ),
         (
-            "shape",
-            "1",
+            raw_alone("shape"),
             "The raw score is non-linearly miscalibrated: no intercept and slope on its log-odds correct it "
             "(p < 0.005).",
         ),
-        ("high", None, "The raw score is over-confident: mean confidence 0.50, accuracy 0.40 (p < 0.005)."),
         (
-            None,
-            "1",
+            raw_alone("high", of=None),
+            "The raw score is over-confident: mean confidence 0.50, accuracy 0.40 (p < 0.005).",
+        ),
+        (
+            raw_alone(None),
             "No miscalibration of the raw score is detected: joint calibration test at the 5 % level, p = 0.4, "
             "with 80 % power to detect a mean error of 0.012.",
         ),
     ],
 )
-def test_the_raw_score_alone_says_what_is_wrong(fault, of: str | None, said: str) -> None:
-    made = replace(report(), scores=(score("raw"),), curves=(bars(*OVER, of=of, fault=fault),))
+def test_the_verdict_is_a_sentence(made: Report, said: str) -> None:
     assert first(made) == said
 
 
-def test_the_raw_score_alone_in_groups() -> None:
-    entry = {"by": "country", "score": "raw", "rows": 10, "metrics": {}, "detectable": 0.1, "p": 0.0}
-    groups = [entry | {"group": str(place), "p_adjusted": p} for place, p in enumerate((0.0, 0.9, None))]
-    made = replace(report(), scores=(score("raw"),), curves=(bars(*OVER, fault=None),), groups=groups)
-    assert first(made).startswith("The raw score is miscalibrated in 1 of 3 groups of country; over all rows no")
-    made = replace(made, curves=(bars(*OVER, fault="low"),))
-    assert first(made).endswith("(p < 0.005). It is miscalibrated in 1 of 3 groups of country.")
+@pytest.mark.parametrize(
+    ("made", "begins", "ends"),
+    [
+        (changed(0.3, -0.1321), "x is NOT shown to be better than no calibration", ""),  # there is no interval
+        (changed(0.4321, -3e-5, -4e-5, -2e-5), "x lowers the log-loss", ""),
+        (replace(report(), command="fit"), "Not evaluated: no rows were held out.", ""),
+        (raw_alone("over", "low"), "", "(p < 0.005). It is also too low on average."),
+        (
+            raw_alone(None, groups=(0.0, 0.9, None)),
+            "The raw score is miscalibrated in 1 of 3 groups of country; over all rows no",
+            "",
+        ),
+        (
+            raw_alone("low", groups=(0.0, 0.9, None)),
+            "",
+            "(p < 0.005). It is miscalibrated in 1 of 3 groups of country.",
+        ),
+    ],
+)
+def test_the_verdict_begins_and_ends(made: Report, begins: str, ends: str) -> None:
+    assert first(made).startswith(begins)
+    assert first(made).endswith(ends)
 
 
-def test_two_faults_are_both_said() -> None:
-    curve = bars(*OVER)
-    assert curve.diagnosis is not None
-    both = replace(curve, diagnosis=replace(curve.diagnosis, faults=("over", "low")))
-    made = replace(report(), scores=(score("raw"),), curves=(both,))
-    assert first(made).endswith("(p < 0.005). It is also too low on average.")
+def test_a_perfect_raw_score_has_no_percentage() -> None:
+    made = replace(changed(0.01, 0.01, 0.005, 0.015), scores=(score("raw", nll=0.0), score("x", nll=0.01)))
+    assert "(+0.01, 95 % interval +0.01 to +0.01)" in first(made) or "+0.0100" in first(made)
 
 
 @pytest.mark.parametrize(
@@ -170,10 +172,6 @@ def few(rows: int, rate: float) -> Report:
     return replace(better(), data=DataFacts((), rows, 0, float(rows), rate))
 
 
-def test_not_checked() -> None:
-    assert first(replace(report(), command="fit")).startswith("Not evaluated: no rows were held out.")
-
-
 def test_several_scores_are_listed_with_the_best_first_said() -> None:
     made = report(
         score("one", nll=0.40),
@@ -188,12 +186,6 @@ def test_several_scores_are_listed_with_the_best_first_said() -> None:
     lines = text(made).splitlines()
     assert lines[0] == "two has the lowest log-loss, 0.3900; the raw score has 0.4321. Against raw:"
     assert [line.split()[:2] for line in lines[2:5]] == [["one", "better"], ["two", "better"], ["three", "WORSE"]]
-
-
-def test_none_is_better() -> None:
-    changes = (nll_change("one", 0.1, 0.05, 0.2), nll_change("two", 0.0, -0.1, 0.1))
-    made = report(score("one", nll=0.5321), score("two"), differences=changes)
-    assert first(made) == "None is shown to be better than no calibration, by log-loss."
 
 
 def test_mvce_never_stands_without_its_floor() -> None:
@@ -229,7 +221,7 @@ def test_groups_fit_the_screen(width: int) -> None:
     names = ("nll", "brier", "auc", "ece", "mvce", "cece")
     common = {"by": "device", "rows": 12_345, "score": "raw", "detectable": 0.0312, "p": 0.5, "p_adjusted": 0.0}
     entry = {**common, "group": "a-rather-long-value", "metrics": {name: {"value": 0.25} for name in names}}
-    lines = groups.metrics(replace(report(), groups=(entry,)), Screen(width=width))
+    lines = view.groups(replace(report(), groups=(entry,)), Screen(width=width))
     header = lines[2].split()
     assert max(map(shown_width, lines)) <= width
     assert header[-2:] == ["detectable", "p-value"]
@@ -239,45 +231,51 @@ def test_groups_fit_the_screen(width: int) -> None:
     assert len(shown) == {60: 1, 80: 3, 120: 6}[width]
 
 
-def test_directions_and_definitions_are_there() -> None:
-    shown = text(better())
-    assert "nll      lower   0.4321  0.3987" in shown
-    assert "auc      higher" in shown
-    assert "15 bins of equal width" in " ".join(shown.split())
-    assert "32 bins of 312 rows" in " ".join(shown.split())
-
-
-def test_what_was_bound_to_what() -> None:
-    shown = " ".join(text(better()).split())
-    assert "test.parquet, 10,000 rows, 15 % with label 1" in shown
-    assert "label clicked: 1 is positive, 0 negative" in shown
-    assert "score z: the log-odds of 1" in shown
-    assert "dropped row_id (named like an id)" in shown
-
-
-def test_more_classes() -> None:
-    binding = {
+MORE_CLASSES = report(
+    binding={
         **BINDING,
         "classes": ["a", "b", "c"],
         "positive": None,
         "score": {"kind": "prob", "columns": ["prob_a", "prob_b", "prob_c"]},
         "weight": "w",
         "features": [f"f{number}" for number in range(12)],
-    }
-    data = DataFacts(({"path": None, "bytes": 1, "sha256": "0"},), 10, 2, 8.0, {"a": 0.5, "b": 0.25, "c": 0.25})
-    shown = text(report(binding=binding, data=data))
-    assert "standard input, 10 rows, 2 of them left out as bad, 50 % a, 25 % b, 25 % c" in " ".join(shown.split())
-    assert "3 classes: a, b, c" in shown
-    assert "prob_a, prob_b, prob_c: probabilities" in shown
-    assert "and 4 more" in shown
+    },
+    data=DataFacts(({"path": None, "bytes": 1, "sha256": "0"},), 10, 2, 8.0, {"a": 0.5, "b": 0.25, "c": 0.25}),
+)
+AUC_UNDEFINED = replace(
+    score("raw"), metrics={**score("raw").metrics, "auc": MetricValue(None, reason="there is one class only")}
+)
 
 
-def test_a_metric_that_is_not_defined_says_why() -> None:
-    raw = score("raw", auc=None)
-    raw = replace(raw, metrics={**raw.metrics, "auc": MetricValue(None, reason="there is one class only")})
-    shown = text(replace(report(), scores=(raw,)))
-    assert "n/a" in shown
-    assert "auc of raw: there is one class only" in shown
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (better(), ("nll lower 0.4321 0.3987", "auc higher", "15 bins of equal width", "32 bins of 312 rows")),
+        (
+            better(),
+            (
+                "test.parquet, 10,000 rows, 15 % with label 1",
+                "label clicked: 1 is positive, 0 negative",
+                "score z: the log-odds of 1",
+                "dropped row_id (named like an id)",
+            ),
+        ),
+        (
+            MORE_CLASSES,
+            (
+                "standard input, 10 rows, 2 of them left out as bad, 50 % a, 25 % b, 25 % c",
+                "3 classes: a, b, c",
+                "prob_a, prob_b, prob_c: probabilities",
+                "and 4 more",
+            ),
+        ),
+        (replace(report(), scores=(AUC_UNDEFINED,)), ("n/a", "auc of raw: there is one class only")),
+    ],
+)
+def test_the_numbers_the_facts_and_the_definitions_are_there(made: Report, said: tuple[str, ...]) -> None:
+    shown = " ".join(text(made).split())
+    for part in said:
+        assert part in shown
 
 
 def test_small_numbers_keep_two_digits() -> None:
@@ -325,8 +323,8 @@ def test_a_p_value_stands_below_its_metric() -> None:
 
 
 def test_colours_change_no_column() -> None:
-    painted = view.evaluated(better(), Screen(color=True))
-    plain = view.evaluated(better(), Screen())
+    painted = view.measured(better(), Screen(color=True))
+    plain = view.measured(better(), Screen())
     assert [shown_width(line) for line in painted] == [shown_width(line) for line in plain]
     assert "\x1b[32mlowers the log-loss\x1b[0m" in painted[0]
 
@@ -347,7 +345,7 @@ def test_a_class_cannot_move_the_cursor() -> None:
 
 def test_findings_of_a_report_and_scores_that_failed() -> None:
     failed = replace(score("broken"), status="failed", reason="out of time", metrics={})
-    found = findings.of_report(report(failed, score("fine")))
+    found = tables.Findings.of_report(report(failed, score("fine")))
     assert [each.name for each in found.calibrated] == ["fine"]
 
 
@@ -358,8 +356,8 @@ def test_what_has_changed_since_the_baseline() -> None:
         Change("raw", "nll", "site", "A", 0.1, 0.2, 0.1),
     )
     made = report(baseline={"path": "old.json", "sha256": "0", "version": "0"}, changes=changes)
-    assert since.table(report(), PLAIN) == []
-    assert [line.split() for line in since.table(made, PLAIN)] == [
+    assert view.changes(report(), PLAIN) == []
+    assert [line.split() for line in view.changes(made, PLAIN)] == [
         [],
         ["changes", "since", "old.json"],
         ["before", "now", "change"],

@@ -1,12 +1,14 @@
-"""The catalogs of methods and metrics: a line for each entry, or one entry in full."""
+"""The catalogs of methods and metrics on a terminal: a line for each entry, or one entry in full.
+
+No method is imported for them, and nothing heavy.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from calcli.cli.screen import Screen
-from calcli.cli.text import described, wrapped
+from calcli.cli.screen import Screen, described, wrapped
 from calcli.extras import install_line
 from calcli.reporting.typesetting import spelled
 

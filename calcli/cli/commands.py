@@ -1,0 +1,428 @@
+"""The commands: the options of each, one call of its verb, one call of the function that shows the answer.
+
+What a verb needs is imported when its command runs, so that help imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from calcli.cli import output
+from calcli.cli.arguments import Arguments
+from calcli.cli.options import command
+from calcli.cli.process import write, write_bytes, write_path
+from calcli.errors import UsageError
+
+
+@command("""
+    READING COLUMNS NODE_ID METHOD SET PRESET SIDES EXACT PRIOR_SHIFT CRITERION BUDGET HOLDOUT RESAMPLE_BY
+    ORDER_BY GUARD METRICS BINNED SEED ARTIFACT_OUTPUT FORMAT SAMPLED DRY_RUN GENERAL
+""")
+def fit(arguments: Arguments) -> None:
+    """Fit a calibrator, check it on held-out rows, and save it.
+
+    Prints the path of the artifact to stdout, for scripts, and the held-out performance before and after calibration to
+    stderr. With --format json, csv or markdown the report goes to stdout instead.
+
+    Examples
+    --------
+    calcli fit train.parquet
+    calcli fit train.parquet --method platt --guard nll
+    calcli fit train.csv -m histogram --set bins=20 -o clicks.histogram
+    calcli fit 'days/*.parquet' -m isotonic -o nightly --label clicked
+    calcli fit days/ -m platt -o nightly --engine spark
+    """
+    from calcli.models.requests import FitRequest
+    from calcli.verbs.fit import fit as run
+
+    console = arguments.console()
+    output.show(output.fitted(run(arguments.request(FitRequest), console)), arguments["form"], console)
+
+
+@command("""
+    ARTIFACT DATA TABLE_OUTPUT INPUT_FORMAT DELIMITER PLACES BAD_ROWS COLUMNS NODE_ID NEW_EDGES OUTPUT_FORMAT
+    REPLACE COLUMN SCALE EXTRA KEEP CLUSTER DRY_RUN GENERAL
+""")
+def apply(arguments: Arguments) -> None:
+    """Add calibrated probabilities to a table.
+
+    Writes all rows in the same order and all columns unchanged, followed by `calibrated` (for more than two classes
+    `calibrated_<class>`). Needs no label. Writes either the whole table or nothing.
+
+    Examples
+    --------
+    calcli apply train.platt new.parquet -o scored.parquet
+    calcli apply train.platt new.csv -o - --keep id | head
+    calcli apply train.platt days/ -o scored/ --engine spark
+    cat new.csv | calcli apply train.platt - --input-format csv -o scored.csv
+    """
+    from calcli.verbs.apply import ApplyRequest
+    from calcli.verbs.apply import apply as run
+
+    request = arguments.request(ApplyRequest)
+    # Notes on a terminal that shows the table too would stand between its rows.
+    console = arguments.console(quiet=request.output == "-")
+    output.applied(run(request, console), console, dry_run=request.dry_run)
+
+
+@command("""
+    READING COLUMNS NODE_ID EVALUATED_EDGES WITH SCORES VERSUS METRICS BINNED CONVENTION MVCE IN_SAMPLE BOOTSTRAP
+    RESAMPLE_BY BY CLUSTERS_FROM REJECTION BASELINE DRIFT DRIFT_STATE FAIL_IF ALLOW_NULL SEED HTML FORMAT CLUSTER
+    GENERAL
+""")
+def evaluate(arguments: Arguments) -> None:
+    """Measure scores before and after calibration.
+
+    Measures the raw score, each artifact (--with) and each calibrated column (--score) on the same rows. Use rows that
+    no calibrator was fitted on.
+
+    Examples
+    --------
+    calcli evaluate test.parquet
+    calcli evaluate test.parquet --with train.platt --with new=train.isotonic
+    calcli evaluate test.parquet --with a.platt --with b.beta --versus a.platt
+    calcli evaluate test.parquet --with train.platt --bootstrap 1000 --by country
+    calcli evaluate test.parquet --with train.platt --fail-if 'nll.diff > 0'
+    calcli evaluate test.parquet --with train.ccl --rejection --html report.html
+    calcli evaluate scored.parquet --score calibrated --score old=calibrated_2025
+    calcli evaluate test.csv --metrics nll,ece --format json > old.json
+    calcli evaluate yesterday.parquet --drift train.platt
+    calcli evaluate test.csv --baseline old.json --fail-if 'nll.change > 0.002'
+    calcli evaluate days/ --with nightly --engine spark
+    """
+    from calcli.evaluation.request import EvaluateRequest
+    from calcli.verbs.evaluate import evaluate as run
+
+    console = arguments.console()
+    report = run(arguments.request(EvaluateRequest, every_curve=arguments["html"] is not None), console)
+    output.page(report, arguments["html"], console)
+    output.show(output.evaluated(report), arguments["form"], console)
+
+
+@command("""
+    READING COLUMNS WITH SCORES KIND CLASS BY BINS BINNING BANDS PICTURE_OUTPUT PICTURE_FORMAT FORMAT CLUSTER
+    GENERAL
+""")
+def diagram(arguments: Arguments) -> None:
+    """Draw reliability diagrams: predicted probabilities against observed rates.
+
+    Draws in the terminal, to an image, or to a self-contained HTML page with tooltips. Observed rates are grey, and
+    colour marks the error. With --format json, csv or markdown the numbers of the diagram go to stdout.
+
+    Examples
+    --------
+    calcli diagram test.parquet
+    calcli diagram test.parquet --with train.platt --kind smooth
+    calcli diagram test.parquet --with train.platt -o reliability.png
+    calcli diagram test.parquet --with train.platt --by device
+    calcli diagram test.csv --class all -o reliability.html
+    """
+    from calcli.verbs.diagram import DiagramRequest
+    from calcli.verbs.diagram import diagram as run
+
+    output.check_streams(arguments["output"], arguments["form"])
+    console = arguments.console()
+    request = arguments.request(DiagramRequest, classes=arguments.pop("chosen"))
+    output.pictured(run(request, console), arguments["form"], console)
+
+
+@command("""
+    READING COLUMNS NODE_ID METHODS SET SIDES CRITERION BUDGET FOLDS RESAMPLE_BY ORDER_BY METRICS BINNED SEED
+    SELECT HTML FORMAT SAMPLED GENERAL
+""")
+def compare(arguments: Arguments) -> None:
+    """Compare methods, and no calibration, on held-out rows.
+
+    All methods are cross-validated on the same folds. The choice is the simplest method whose log-loss is within half a
+    standard error of the lowest. Methods that fail, or that --budget leaves no time for, are listed with the reason.
+
+    Examples
+    --------
+    calcli compare train.parquet
+    calcli compare train.parquet --methods platt,beta --resample-by user_id
+    calcli compare train.parquet --html report.html
+    calcli compare train.parquet --budget 60 --select best
+    """
+    from calcli.verbs.compare import CompareRequest
+    from calcli.verbs.compare import compare as run
+
+    console = arguments.console()
+    result = run(arguments.request(CompareRequest, every_curve=arguments["html"] is not None), console)
+    output.page(result.report, arguments["html"], console)
+    output.show(output.compared(result), arguments["form"], console)
+
+
+@command("""
+    ARTIFACT DATA_OR_NONE INPUT_FORMAT DELIMITER PLACES REFIT_GUARD POOL_NIGHTS RESAMPLE_BY ORDER_BY SIDES BINNED
+    SEED ROLLBACK FORMAT SAMPLED GENERAL
+""")
+def refit(arguments: Arguments) -> None:
+    """Fit an artifact again on new rows, and keep the better one.
+
+    Repeats the recipe of the artifact: the same method, parameters and columns. The result replaces the artifact if it
+    raises the log-likelihood of held-out new rows by at least 8.9 nats (by chance at most once in twenty years of
+    nightly refits) and by two standard errors, and if it is at most 0.1 % worse in --guard than no calibration and
+    than the artifact in place. Otherwise nothing changes, and the exit code is 1.
+
+    Examples
+    --------
+    calcli refit clicks.platt yesterday.parquet
+    calcli refit clicks.platt 'days/*.parquet' --pool-nights 30
+    calcli refit clicks.platt --rollback
+    """
+    from calcli.models.requests import RefitRequest
+    from calcli.verbs.refit import refit as run
+    from calcli.verbs.refit import rollback as run_rollback
+
+    console = arguments.console()
+    if arguments["rollback"]:
+        if arguments["data"]:
+            raise UsageError("--rollback takes no DATA: it restores the previous version of the artifact")
+        write_path(run_rollback(arguments["artifact"], console))
+        return
+    if not arguments["data"]:
+        raise UsageError("refit needs DATA, the new rows", hint="see: calcli refit --help")
+    request = arguments.request(RefitRequest, guard=arguments["guard"] or "nll")
+    output.show(output.refitted(run(request, console)), arguments["form"], console)
+
+
+@command("""
+    READING COLUMNS CALIBRATOR COST_FP COST_FN COST_TP COST_TN COST COSTS TARGET BUDGET_ROWS CONFIDENCE ABSTAIN
+    COVERAGE UNCERTAINTY TOP SETS SET_SCORE BY_CLASS INTERVALS PREDICTION QUANTILES SPREAD VARIANCE SIDE SETS_BY
+    THRESHOLD RESAMPLE_BY FOLDS DECISION_BOOTSTRAP SEED POLICY_OUTPUT POLICY_PICTURE HTML FORMAT GENERAL
+""")
+def decide(arguments: Arguments) -> None:
+    """Choose a threshold by costs or by a target, and save it as a policy.
+
+    DATA needs labels, and must not be rows that the calibrator was fitted on. The policy is an artifact that holds its
+    calibrator: `calcli apply` adds `decision` and `decision_reason`, `calcli evaluate --with` measures it. If nothing
+    meets the target, nothing is saved and the exit code is 1.
+
+    Examples
+    --------
+    calcli decide valid.parquet --with train.platt --cost-fp 1 --cost-fn 20
+    calcli decide valid.parquet --with train.platt --target 'precision >= 0.9'
+    calcli decide valid.parquet --with train.platt --budget 500
+    calcli decide valid.parquet --cost-fp 1 --cost-fn 20 --abstain 0.3
+    calcli decide valid.parquet --with train.ccl --costs costs.csv
+    calcli decide valid.parquet --with train.ccl --top 3
+    calcli decide valid.parquet --with train.ccl --sets 0.95 --by-class
+    calcli decide valid.parquet --intervals 0.9 --prediction forecast --spread sd
+    calcli apply valid.policy new.parquet -o decided.parquet
+    """
+    from calcli.verbs.decide import DecideRequest
+    from calcli.verbs.decide import decide as run
+
+    output.check_picture(arguments["picture"])
+    console = arguments.console()
+    result = run(arguments.request(DecideRequest), console)
+    output.policy_picture(result, arguments["picture"], console)
+    output.policy_page(result, arguments["html"], console)
+    output.show(output.decided(result), arguments["form"], console)
+
+
+@command("""
+    ARTIFACT_OR_NONE TO DIALECT SHAPE TABLE KEEP COLUMN SCALE FLOAT32 CHECK_ROWS DIALECTS STORAGE_OPTION DEBUG
+""")
+def export(arguments: Arguments) -> None:
+    """Export a calibrator as SQL, JSON or ONNX.
+
+    The export gives the same predictions as `calcli apply`, up to rounding, also for missing values and unseen
+    categories, and null for rows that cannot be calibrated. `calcli methods NAME` says if a method can be exported.
+    Large calibrators need --table and become queries with a step for each part; those that join tables do not keep the
+    order of rows.
+
+    Examples
+    --------
+    calcli export train.platt
+    calcli export train.sms --dialect snowflake --table scores
+    calcli export train.sms --dialect snowflake --check 100
+    calcli export train.sms --dialect postgres --table scores --shape view
+    calcli export train.isotonic --to json
+    calcli export train.isotonic --to onnx > isotonic.onnx
+    calcli export --dialects
+    """
+    from calcli.errors import UsageError
+    from calcli.verbs.export import ExportRequest, dialects, export_onnx
+    from calcli.verbs.export import export as run
+
+    if arguments.pop("dialects"):
+        write("".join(f"{name:<12} {tested}\n" for name, tested in dialects().items()))
+        return
+    if arguments["artifact"] is None:
+        raise UsageError("no ARTIFACT is given", hint="name the directory that `calcli fit` made")
+    request = arguments.request(ExportRequest)
+    if request.to == "onnx":
+        write_bytes(export_onnx(request))
+    else:
+        write(run(request) + "\n")
+
+
+@command("""
+    ARTIFACT RULES EXPLAIN ROW EXPLANATION_OUTPUT TABLE_OR_JSON STORAGE_OPTION NO_COLOR DEBUG
+""")
+def inspect(arguments: Arguments) -> None:
+    """Describe an artifact and its held-out performance.
+
+    Reads the whole artifact and checks the hash of every file.
+
+    Examples
+    --------
+    calcli inspect train.platt
+    calcli inspect train.mbct --rules
+    calcli inspect train.mbct --explain test.parquet -o why.png
+    calcli inspect train.mbct --explain test.parquet --row 3
+    calcli inspect train.platt --format json
+    """
+    if arguments["explain"] is not None:
+        from calcli.verbs.explain import ExplainRequest, explain
+
+        table, row, drawn = (arguments[name] for name in ("explain", "row", "output"))
+        explanation = explain(ExplainRequest(arguments["artifact"], table, row, output=drawn))
+        console = arguments.console()
+        output.show(output.explained(explanation), arguments["form"], console)
+        if drawn is not None:
+            console.note(f"drawn in {drawn}")
+        return
+    for flag in ("row", "output"):
+        if arguments[flag] is not None:
+            raise UsageError(f"--{flag} needs --explain DATA")
+    from calcli.verbs.inspect import inspect as run
+
+    inspection = run(arguments["artifact"], rules=arguments["rules"])
+    output.show(output.inspected(inspection), arguments["form"], arguments.console())
+
+
+@command("""
+    METHOD_OR_NONE FORMAT NO_COLOR DEBUG
+""")
+def methods(arguments: Arguments) -> None:
+    """List the calibration methods, or describe one.
+
+    Examples
+    --------
+    calcli methods
+    calcli methods histogram
+    calcli methods --format json
+    """
+    from calcli.methods import catalog
+
+    name = arguments["name"]
+    chosen = catalog.specs() if name is None else (catalog.find(name),)
+    answer = output.methods(chosen, details=name is not None)
+    output.show(answer, arguments["form"], arguments.console())
+
+
+@command("""
+    METRIC_OR_NONE FORMAT NO_COLOR DEBUG
+""")
+def metrics(arguments: Arguments) -> None:
+    """List the metrics, or describe one.
+
+    Examples
+    --------
+    calcli metrics
+    calcli metrics mvce
+    calcli metrics --format json
+    """
+    from calcli.metrics import catalog
+
+    name = arguments["name"]
+    chosen = catalog.specs() if name is None else (catalog.find(name),)
+    answer = output.metrics(chosen, details=name is not None)
+    output.show(answer, arguments["form"], arguments.console())
+
+
+@command("""
+    READING OUTCOME TASK WEIGHT WEIGHT_KIND POSITIVE CLASSES FEATURES IGNORE ENSEMBLE_KIND MEMBER_COUNT TREES
+    DEPTH LEARNING_RATE TUNE OWN_MODEL SEED ENSEMBLE_OUTPUT DRY_RUN GENERAL
+""")
+def uncertainty_fit(arguments: Arguments) -> None:
+    """Train an ensemble of CatBoost models, and save it.
+
+    Needs features and a label, but no score. Prints the path of the ensemble to stdout. The same command resumes a run
+    that was interrupted. The same rows, options and number of threads give the same bytes.
+
+    Examples
+    --------
+    calcli uncertainty fit train.parquet
+    calcli uncertainty fit train.parquet --ensemble virtual --tune -o clicks
+    calcli uncertainty fit prices.csv --label price --task regression
+    calcli uncertainty fit train.parquet --model mine.cbm -o mine
+    """
+    from calcli.verbs.uncertainty import EnsembleRequest
+    from calcli.verbs.uncertainty import fit as run
+
+    console = arguments.console()
+    output.ensemble_fitted(run(arguments.request(EnsembleRequest), console), console)
+
+
+@command("""
+    ENSEMBLE_DIR DATA TABLE_OUTPUT INPUT_FORMAT DELIMITER PLACES OUTPUT_FORMAT REPLACE MORE_MEASURES KEEP DRY_RUN
+    GENERAL
+""")
+def uncertainty_apply(arguments: Arguments) -> None:
+    """Add predictions and their uncertainty to a table.
+
+    Writes all rows in the same order and all columns unchanged, followed by `uncertainty_mean` (for more than two
+    classes `uncertainty_mean_<class>`), `uncertainty_total`, and its parts `uncertainty_data` and
+    `uncertainty_knowledge`: in nats for classes, as variances for numbers. A virtual ensemble adds the prediction of
+    the whole model, `uncertainty_model`.
+
+    Examples
+    --------
+    calcli uncertainty apply train.sglb new.parquet -o scored.parquet
+    calcli uncertainty apply train.sglb new.csv -o - --output-format csv --keep id
+    """
+    from calcli.verbs.apply import EnsembleApplyRequest
+    from calcli.verbs.apply import apply_ensemble as run
+
+    request = arguments.request(EnsembleApplyRequest)
+    console = arguments.console(quiet=request.output == "-")
+    output.applied(run(request, console), console, dry_run=request.dry_run)
+
+
+@command("""
+    DATA WITH_ENSEMBLE INPUT_FORMAT DELIMITER PLACES BAD_ROWS OUTCOME WEIGHT WEIGHT_KIND IGNORE OOD MAKE_OOD
+    OOD_PRESET SEED REJECTION_PICTURE FORMAT GENERAL
+""")
+def uncertainty_evaluate(arguments: Arguments) -> None:
+    """Measure ensembles, and how well their uncertainty finds errors.
+
+    On rows that no ensemble was trained on, reports the log-loss, the error rate, the gain from rejecting the most
+    uncertain rows first (100 is an oracle, 0 is chance) and, with --ood or --make-ood, how well out-of-domain rows are
+    detected. Each ensemble is compared with a single model.
+
+    Examples
+    --------
+    calcli uncertainty evaluate test.parquet --with train.sglb -o rejection.png
+    calcli uncertainty evaluate test.parquet --with train.sglb --ood other.parquet
+    calcli uncertainty evaluate test.csv --with sgb --with b=ens --make-ood x.csv
+    """
+    from calcli.verbs.uncertainty import EnsembleEvaluateRequest
+    from calcli.verbs.uncertainty import evaluate as run
+
+    console = arguments.console()
+    report = run(arguments.request(EnsembleEvaluateRequest), console)
+    output.show(output.ensemble_evaluated(report), arguments["form"], console)
+
+
+@command("""
+    DATA MEMBER_STEM TABLE_OUTPUT INPUT_FORMAT DELIMITER PLACES BAD_ROWS VARIANCES OUTPUT_FORMAT REPLACE
+    MORE_MEASURES KEEP GENERAL
+""")
+def uncertainty_decompose(arguments: Arguments) -> None:
+    """Decompose the uncertainty of ensemble predictions in a table.
+
+    The table holds the predictions of the members of any ensemble: a column for each member, or for each member and
+    class. Adds the same columns as `calcli uncertainty apply`.
+
+    Examples
+    --------
+    calcli uncertainty decompose nets.parquet --members net -o out.parquet
+    calcli uncertainty decompose p.csv --members mu --variances var -o out.csv
+    """
+    from calcli.verbs.apply import DecomposeRequest
+    from calcli.verbs.apply import decompose as run
+
+    request = arguments.request(DecomposeRequest)
+    console = arguments.console(quiet=request.output == "-")
+    output.decomposed(run(request, console), console)

@@ -1,1 +1,0 @@
-"""One module per command: its options, one call of its verb, one call of its renderer."""

@@ -1,1 +1,0 @@
-"""Results laid out for a terminal."""
