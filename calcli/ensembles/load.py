@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from calcli.artifacts import store
-from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
 from calcli.ensembles.columns import PredictedColumns
 from calcli.errors import ArtifactError, FitError, UsageError
@@ -48,10 +47,6 @@ class EnsembleModel(Model):
             binding = bind_unscored(source, known=self.binding, need_label=False)
             rows = load_rows(source, binding, features=True, label=False)
         return decompose(self.ensemble.members(rows.batch.features))
-
-    @staticmethod
-    def is_in(manifest: Manifest) -> bool:
-        return manifest.kind == "ensemble"
 
     @classmethod
     def read(cls, artifact: Artifact) -> EnsembleModel:

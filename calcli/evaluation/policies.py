@@ -76,7 +76,7 @@ def promises_of(
 
 def interval_models(request: EvaluateRequest, artifacts: Mapping[str, Artifact]) -> dict[str, IntervalModel] | None:
     """The policies of intervals by name, if the artifacts are such; they are evaluated without others."""
-    amounts = [IntervalModel.is_in(artifact.manifest) for artifact in artifacts.values()]
+    amounts = [artifact.manifest.task == "regression" for artifact in artifacts.values()]
     if not any(amounts):
         return None
     if not all(amounts) or request.scores:

@@ -60,11 +60,6 @@ class Model(ABC):
     binding: Binding
     sha256: str | None
 
-    @staticmethod
-    @abstractmethod
-    def is_in(manifest: Manifest) -> bool:
-        """Whether an artifact with this manifest holds a model of this kind."""
-
     @classmethod
     @abstractmethod
     def read(cls, artifact: Artifact) -> Self:

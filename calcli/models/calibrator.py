@@ -62,10 +62,6 @@ class CalibratorModel(Model, ShownInNotebook):
             fitted = replace(fitted, features=tuple(feature for feature in fitted.features if feature.name in reads))
         return cls(path, manifest, fitted, sha256, calibrator)
 
-    @staticmethod
-    def is_in(manifest: Manifest) -> bool:
-        return manifest.kind in ("calibrator", "policy") and manifest.task != "regression"
-
     @classmethod
     def read(cls, artifact: Artifact) -> CalibratorModel:
         manifest, path = artifact.manifest, artifact.path

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
 from calcli.decisions import formulas
@@ -77,10 +76,6 @@ class IntervalModel(Model):
     """Conformal intervals as an artifact keeps them; its features are the predictions that they are built on."""
 
     rule: IntervalRule
-
-    @staticmethod
-    def is_in(manifest: Manifest) -> bool:
-        return manifest.kind == "policy" and manifest.task == "regression"
 
     @classmethod
     def read(cls, artifact: Artifact) -> IntervalModel:

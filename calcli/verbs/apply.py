@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from calcli.artifacts import store
-from calcli.ensembles.columns import DecomposedColumns
-from calcli.ensembles.load import load_ensemble
 from calcli.errors import UsageError
 from calcli.listener import SILENT, Listener, stage
 from calcli.models import kinds
@@ -189,6 +187,8 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
 
 def apply_ensemble(request: EnsembleApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     """Predict every row of a table: same rows, same order, other columns untouched."""
+    from calcli.ensembles.load import load_ensemble
+
     model, options = load_ensemble(request.ensemble), ColumnOptions(extra=request.extra)
 
     def columns(source: Source) -> ModelColumns:
@@ -199,6 +199,7 @@ def apply_ensemble(request: EnsembleApplyRequest, listener: Listener = SILENT) -
 
 def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> DecomposeResult:
     """Decompose every row of a table: same rows, same order, other columns untouched."""
+    from calcli.ensembles.columns import DecomposedColumns
 
     def columns(source: Source) -> DecomposedColumns:
         members = find_members(source, request.members, request.variances)

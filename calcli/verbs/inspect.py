@@ -59,6 +59,6 @@ class Inspection:
 def inspect(path: str | Path, *, rules: bool = False) -> Inspection:
     """Read an artifact, check every hash, and describe it; with `rules`, with all that was learned."""
     artifact = store.read(path)
-    model = kinds.read(artifact, EnsembleModel)
+    model = EnsembleModel.read(artifact) if artifact.manifest.kind == "ensemble" else kinds.read(artifact)
     numbers, arrays, sections = model.contents(rules=rules)
     return Inspection(folder(path), model.manifest, dict(numbers), dict(arrays), tuple(sections))

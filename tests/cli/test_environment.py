@@ -46,6 +46,15 @@ def test_an_empty_variable_is_none(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert run("methods")[0] == 0
 
 
+ENSEMBLES = {
+    "uncertainty fit": ("uncertainty", "fit"),
+    "uncertainty evaluate": ("uncertainty", "evaluate"),
+    "uncertainty apply": ("apply", "apply_ensemble"),
+    "uncertainty decompose": ("apply", "decompose"),
+}
+"""The modules and functions of the verbs whose commands have two words."""
+
+
 def request_of(words: list[str], monkeypatch: pytest.MonkeyPatch) -> Any:
     """The request that a command makes, which ends there."""
     requests: list[Any] = []
@@ -54,7 +63,8 @@ def request_of(words: list[str], monkeypatch: pytest.MonkeyPatch) -> Any:
         requests.append(request)
         raise KeyboardInterrupt
 
-    module, function = "_".join(words[:2]) if words[0] == "uncertainty" else words[0], words[words[0] == "uncertainty"]
+    command = words[0] if words[0] != "uncertainty" else f"uncertainty {words[1]}"
+    module, function = ENSEMBLES.get(command, (command, command))
     monkeypatch.setattr(importlib.import_module(f"calcli.verbs.{module}"), function, verb)
     assert main(words) == 130
     return requests[0]
