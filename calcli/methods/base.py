@@ -1,7 +1,8 @@
 """The protocol that every calibration method follows.
 
-A method is a module with two functions, `fit` and `predict`; one that can be fitted from sums over rows has two more,
-`gather` and `finish`. Nothing is registered by importing: the catalog names the module.
+A method is a class with two methods, `fit` and `predict`; one that can be fitted from sums over rows has two more,
+`gather` and `finish`. A large one is a module of its own with these functions. Nothing is registered by importing: the
+catalog names the class or the module.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.learners.shapley import Contributions
 from calcli.numeric.folds import Split
-from calcli.numeric.pooled import Pooled
+from calcli.numeric.pooled import Pooled, by_score
 from calcli.state import Json, State
 
 ParamValue: TypeAlias = bool | int | float | str | None
@@ -144,6 +145,9 @@ class ExtendedMethod(Method, Protocol):
 class SumsMethod(Method, Protocol):
     """A method that needs only sums over its rows, so that chunks, threads and machines share one code."""
 
+    def fit(self, batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
+        return self.finish(self.gather(batch, params), params)
+
     def gather(self, batch: Batch, params: Params) -> Sums:
         """The sums of these rows."""
         ...
@@ -151,6 +155,16 @@ class SumsMethod(Method, Protocol):
     def finish(self, sums: Sums, params: Params) -> State:
         """The state that `fit` gives on all rows that the sums are of."""
         ...
+
+
+class ScoresMethod(SumsMethod, Protocol):
+    """A method that is fitted from sums for each distinct score: it has `fit` or `finish`, each gives the other."""
+
+    def gather(self, batch: Batch, params: Params) -> Sums:
+        return Sums(scores={"all": by_score(batch.score, batch.labels, batch.weight)})
+
+    def finish(self, sums: Sums, params: Params) -> State:
+        return self.fit(sums.scores["all"].batch(), NO_SIDE_INPUTS, params, 0)
 
 
 def number(params: Params, name: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -268,7 +269,8 @@ def test_no_name_stands_twice_in_the_catalog() -> None:
 
 
 @EACH
-def test_a_row_names_its_module_and_its_test(row: MethodSpec) -> None:
+def test_a_row_names_its_method_and_its_test(row: MethodSpec) -> None:
     stem = row.name.replace("-", "_")
-    assert row.target.rsplit(".", 1)[1] == stem
+    assert re.split("[.:]", row.target)[-1].lower() == row.name.replace("-", "")
+    assert callable(row.load().fit)
     assert len(list(Path(__file__).parent.rglob(f"test_{stem}.py"))) == 1

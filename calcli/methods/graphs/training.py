@@ -24,7 +24,7 @@ from calcli.methods.graphs.layers import second_mixing
 from calcli.methods.graphs.network import COOLEST, HIDDEN, HOTTEST, Layers, Network, Part, logits, offset_of
 from calcli.methods.graphs.scheme import Scheme
 from calcli.methods.progress import tell
-from calcli.methods.scaling import temperature
+from calcli.methods.scaling.linear import Temperature
 from calcli.numeric.folds import Split, tested
 from calcli.numeric.rng import stream
 from calcli.numeric.score_folds import splits_by_score
@@ -278,7 +278,7 @@ def _temperature(batch: Batch) -> float:
     """Temperature scaling of these rows; 1 where all weights are 0."""
     if not batch.weights.sum() > 0:
         return 1.0
-    return 1.0 / temperature.fit(batch, NO_SIDE_INPUTS, {}, 0).number("inverse_temperature")
+    return 1.0 / Temperature().fit(batch, NO_SIDE_INPUTS, {}, 0).number("inverse_temperature")
 
 
 def _shares(weight: FloatArray) -> FloatArray:

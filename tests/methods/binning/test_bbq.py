@@ -10,15 +10,15 @@ import pytest
 
 from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
-from calcli.methods.binning import bbq
+from calcli.methods.binning.histogram import Bbq, bin_counts
 from tests.support.cases import ordinary
 
 BBQ = catalog.find("bbq")
 
 
 def predicted(batch: Batch, at: Batch | None = None, **given: str) -> np.ndarray:
-    state = bbq.fit(batch, calibrator.NO_SIDE_INPUTS, BBQ.resolve(given), 0)  # type: ignore[arg-type]
-    return bbq.predict(state.exact, batch if at is None else at, calibrator.NO_SIDE_INPUTS)
+    state = Bbq().fit(batch, calibrator.NO_SIDE_INPUTS, BBQ.resolve(given), 0)  # type: ignore[arg-type]
+    return Bbq().predict(state.exact, batch if at is None else at, calibrator.NO_SIDE_INPUTS)
 
 
 def inner_edges(prob: np.ndarray, count: int, binning: str) -> list[float]:
@@ -36,7 +36,7 @@ def by_definition(batch: Batch, binning: str, score: str) -> np.ndarray:
     """Loops over histograms and bins, for rows without ties or weights."""
     prob, label, n = 1 / (1 + np.exp(-batch.score)), batch.labels, len(batch)
     evidence, outputs = [], []
-    for count in bbq.bin_counts(n):
+    for count in bin_counts(n):
         edges = [0.0, *inner_edges(prob, count, binning), 1.0]
         output, total = np.empty(n), 0.0
         for low, high in itertools.pairwise(edges):
@@ -71,10 +71,10 @@ def test_it_is_its_definition(rows: int, binning: str, score: str) -> None:
 
 
 def test_the_numbers_of_bins_are_the_papers() -> None:
-    assert bbq.bin_counts(1000) == range(1, 101)
-    assert bbq.bin_counts(8_000_000) == range(20, 2001)
-    assert bbq.bin_counts(20) == range(1, 5)
-    assert bbq.bin_counts(1) == range(1, 2)
+    assert bin_counts(1000) == range(1, 101)
+    assert bin_counts(8_000_000) == range(20, 2001)
+    assert bin_counts(20) == range(1, 5)
+    assert bin_counts(1) == range(1, 2)
 
 
 @pytest.mark.parametrize("binning", ["width", "mass"])
@@ -102,7 +102,7 @@ def test_netcals_histograms_and_scores_agree(score: str) -> None:
 
     batch = ordinary(900)
     prob = 1 / (1 + np.exp(-batch.score))
-    models = [HistogramBinning(bins=count).fit(prob, batch.labels) for count in bbq.bin_counts(900)]
+    models = [HistogramBinning(bins=count).fit(prob, batch.labels) for count in bin_counts(900)]
     peer = Peer(score_function=score)
     peer.fit(prob, batch.labels)
     share = peer._calc_model_scores(prob, batch.labels, models, score)

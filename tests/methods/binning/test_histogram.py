@@ -9,7 +9,7 @@ import pytest
 
 from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
-from calcli.methods.binning import histogram
+from calcli.methods.binning.histogram import Histogram
 from calcli.numeric.links import logit
 from tests.support.cases import ordinary
 
@@ -19,7 +19,7 @@ HISTOGRAM = catalog.find("histogram")
 def rates(batch: Batch, **given: object) -> tuple[np.ndarray, np.ndarray]:
     params = HISTOGRAM.resolve(given)  # type: ignore[arg-type]
     state = calibrator.fit(HISTOGRAM, batch, params).state
-    return histogram.predict(state.exact, batch, calibrator.NO_SIDE_INPUTS), state.array("edges")
+    return Histogram().predict(state.exact, batch, calibrator.NO_SIDE_INPUTS), state.array("edges")
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -55,7 +55,7 @@ def test_a_bin_without_rows_gives_its_middle() -> None:
     batch = Batch(logit(np.array([0.05, 0.06, 0.95, 0.96])), np.array([0, 1, 1, 1], dtype=np.int64))
     params = HISTOGRAM.resolve({"bins": 10, "binning": "width"})
     state = calibrator.fit(HISTOGRAM, batch, params).state
-    prob = histogram.predict(state.exact, Batch(logit(np.array([0.45, 0.055]))), calibrator.NO_SIDE_INPUTS)
+    prob = Histogram().predict(state.exact, Batch(logit(np.array([0.45, 0.055]))), calibrator.NO_SIDE_INPUTS)
     np.testing.assert_allclose(prob, [0.45, 0.5])
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
-from calcli.methods.binning import isotonic
+from calcli.methods.binning.isotonic import Isotonic
 from tests.support.cases import ordinary
 
 ISOTONIC = catalog.find("isotonic")
@@ -24,7 +24,7 @@ def test_scikit_learn_agrees(weighted: bool, digits: int) -> None:
     peer.fit(batch.score, batch.labels.astype(float), sample_weight=batch.weight)
     state = calibrator.fit(ISOTONIC, batch, {}).state
     grid = Batch(np.linspace(-9, 9, 5001))
-    ours = isotonic.predict(state.exact, grid, calibrator.NO_SIDE_INPUTS)
+    ours = Isotonic().predict(state.exact, grid, calibrator.NO_SIDE_INPUTS)
     np.testing.assert_allclose(ours, peer.predict(grid.score), atol=1e-12)
 
 
@@ -35,7 +35,9 @@ def test_it_is_the_min_max_formula() -> None:
     z = np.arange(25.0)
     expected = [max(min(y[j : k + 1].mean() for k in range(i, 25)) for j in range(i + 1)) for i in range(25)]
     state = calibrator.fit(ISOTONIC, Batch(z, y.astype(np.int64)), {}).state
-    np.testing.assert_allclose(isotonic.predict(state.exact, Batch(z), calibrator.NO_SIDE_INPUTS), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        Isotonic().predict(state.exact, Batch(z), calibrator.NO_SIDE_INPUTS), expected, atol=1e-12
+    )
 
 
 def test_outputs_are_held_within_what_their_rows_support() -> None:

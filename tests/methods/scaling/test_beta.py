@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
-from calcli.methods.scaling import beta
+from calcli.methods.scaling.curved import Beta
 from tests.support.cases import HARD, ordinary
 
 BETA = catalog.find("beta")
@@ -81,7 +81,7 @@ def test_equal_slopes_are_platt_scaling() -> None:
     same = type(state)({"a": 0.7, "b": 0.7, "c": 0.2})
     z = np.linspace(-50, 50, 101)
     expected = 1 / (1 + np.exp(-(0.7 * z + 0.2)))
-    np.testing.assert_allclose(beta.predict(same, Batch(z), calibrator.NO_SIDE_INPUTS), expected, rtol=1e-12)
+    np.testing.assert_allclose(Beta().predict(same, Batch(z), calibrator.NO_SIDE_INPUTS), expected, rtol=1e-12)
 
 
 def test_scores_that_lie_close_together_are_fitted_by_rows() -> None:

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
-from calcli.methods.scaling import quadratic
+from calcli.methods.scaling.curved import Quadratic
 from calcli.numeric.links import logit
 from tests.support.cases import HARD
 
@@ -110,7 +110,7 @@ def test_separated_rows_are_fitted_to_smoothed_targets() -> None:
 
 def test_the_state_says_where_it_holds() -> None:
     batch = bent(100, 0.02)
-    state = quadratic.fit(batch, calibrator.NO_SIDE_INPUTS, {}, 0)
+    state = Quadratic().fit(batch, calibrator.NO_SIDE_INPUTS, {}, 0)
     assert state.number("low") == pytest.approx(batch.score.min(), abs=1 / 256)
     assert state.number("high") == pytest.approx(batch.score.max(), abs=1 / 256)
 

@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 
 from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
-from calcli.methods.scaling import temperature
+from calcli.methods.scaling.linear import inverse_temperature
 from calcli.numeric.links import log_softmax, probabilities
 from tests.support.cases import ordinary
 
@@ -58,7 +58,7 @@ def test_scikit_learn_agrees() -> None:
 def test_two_classes_as_one_column_or_two_give_the_same() -> None:
     batch = ordinary(1500)
     two = Batch(np.column_stack([np.zeros(len(batch)), batch.score]), batch.label)
-    assert beta(batch) == pytest.approx(temperature.many_classes(two), rel=1e-9)
+    assert beta(batch) == pytest.approx(inverse_temperature(two), rel=1e-9)
 
 
 @pytest.mark.parametrize("least", [0.06, 1e-4])

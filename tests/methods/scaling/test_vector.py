@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
-from calcli.methods.scaling import odir
+from calcli.methods.scaling import matrix
 from calcli.numeric.links import log_softmax, probabilities
 from tests.support.cases import ordinary
 
@@ -77,8 +77,8 @@ def test_the_strength_is_the_one_of_least_held_out_loss(monkeypatch: pytest.Monk
     train, test = even(120), even(20_000)
     chosen = log_loss(calibrator.fit(VECTOR, train, VECTOR.resolve()).predict(test), test.labels)
     single = []
-    for strength in odir.STRENGTHS:
-        monkeypatch.setattr(odir, "STRENGTHS", (strength,))
+    for strength in matrix.STRENGTHS:
+        monkeypatch.setattr(matrix, "STRENGTHS", (strength,))
         single.append(log_loss(calibrator.fit(VECTOR, train, VECTOR.resolve()).predict(test), test.labels))
     assert single[0] < single[-1]
     assert chosen <= single[0] + 0.25 * (single[-1] - single[0])
