@@ -24,7 +24,7 @@ from calcli.state import State, nest, unnest
 Kind: TypeAlias = Literal["shap", "leaves", "columns", "features", "top"]
 
 TREES = 16
-"""The embedding ``leaves`` uses at most so many trees, evenly spaced."""
+"""How many trees the embedding ``leaves`` uses at most, evenly spaced."""
 
 TOP = 0.15
 """The share of the features that the embedding ``top`` keeps, as the paper's comparison does."""
@@ -39,7 +39,7 @@ input.
 
 
 def pieces(features: Mapping[str, Column], rows: int = 8192) -> Iterator[dict[str, Column]]:
-    """Some rows at a time: embedding takes far more memory than its result."""
+    """The features, some rows at a time: embedding takes far more memory than its result."""
     for start in range(0, len(next(iter(features.values())).values), rows):
         yield {name: column.take(slice(start, start + rows)) for name, column in features.items()}
 
@@ -65,7 +65,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Embedding
 
 
 def of_state(state: State, sides: SideInputs) -> Embedding:
-    """The embedding that `to_state` kept; `sides` hold the user's model, if it was one."""
+    """The embedding that `to_state` kept; `sides` hold the user's model, if it uses one."""
     kind = state.params["kind"]
     if kind == "plain":
         return Plain(Encoding.of_state(unnest(state, ["encoding"])["encoding"]))
@@ -84,7 +84,7 @@ def _blobs(own: CatBoostTrees | None) -> dict[str, bytes]:
 
 
 def _named(features: Mapping[str, Column], start: str) -> dict[str, Column]:
-    """The numbers whose names begin so."""
+    """The numeric features whose names begin with `start`."""
     numbers = {
         name: column for name, column in features.items() if name.startswith(start) and column.role != "category"
     }

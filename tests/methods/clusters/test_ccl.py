@@ -13,8 +13,8 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.errors import DataError, FitError, UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
-from calcli.methods.clusters import ccl, facts, partition
-from calcli.methods.clusters.elbow import elbow, homogeneity
+from calcli.methods.clusters import ccl, explanation, partition
+from calcli.methods.clusters.partition import elbow, homogeneity
 from calcli.methods.scaling.linear import Platt
 from calcli.numeric.links import logit, sigmoid
 from calcli.state import unnest
@@ -311,8 +311,8 @@ def test_held_out_rows_are_predicted_without_their_labels() -> None:
     """A cluster of two rows, one of each label: in-sample each would see its own label."""
     train = toy(1000)
     model = fitted(train, **HARD)
-    unified = facts.cece(model.state.array("facts"), "unified")
-    assert unified["cece"] > facts.cece(model.state.array("facts"), "ccl")["cece"]
+    unified = explanation.cece(model.state.array("facts"), "unified")
+    assert unified["cece"] > explanation.cece(model.state.array("facts"), "ccl")["cece"]
 
 
 def test_many_classes_are_described_by_the_predicted_one() -> None:
