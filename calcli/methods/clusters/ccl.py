@@ -135,11 +135,9 @@ def _own(part: FittedMethod | np.ndarray, score: Terms) -> Terms:
 
 
 def _shrunk(own: Terms, kept: float, shared: Terms) -> Terms:
-    if kept == 1.0:
-        return link_terms.probabilities(own)
-    return link_terms.probabilities(
-        tuple(kept * one + (1.0 - kept) * other for one, other in zip(own, shared, strict=True))
-    )
+    if kept < 1.0:
+        own = tuple(kept * one + (1.0 - kept) * other for one, other in zip(own, shared, strict=True))
+    return link_terms.probabilities(own)
 
 
 def _distances(clusters: Partition, features: Inputs) -> list[Term]:
