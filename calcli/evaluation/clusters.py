@@ -12,9 +12,8 @@ from calcli.batch import Batch, IntArray
 from calcli.errors import DataError, unknown_name
 from calcli.evaluation.compared_scores import ComparedScore
 from calcli.fitting.model import Model
-from calcli.learners.clustering import centroids
+from calcli.learners.clustering import centroids, nearest, on_grid, step_of
 from calcli.learners.encoding import Encoding
-from calcli.learners.points import nearest, on_grid, step_of
 from calcli.metrics.base import Clusters
 from calcli.reports.groups import MOST_GROUPS, distinct_texts
 from calcli.tables.auxiliary import sample_features

@@ -18,8 +18,8 @@ from calcli import expressions as terms
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.errors import UsageError
 from calcli.expressions import MOST, Every, Inputs, Number, Switch, Term, Terms
+from calcli.learners.clustering import on_grid
 from calcli.learners.encoding import Encoding
-from calcli.learners.points import on_grid
 from calcli.methods import catalog
 from calcli.methods.base import SETTINGS, Params, Section, candidates, number
 from calcli.methods.calibrator import FittedMethod

@@ -14,10 +14,10 @@ import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.errors import DataError, UsageError
-from calcli.learners import catboost, foreign
+from calcli.learners import catboost, tree_models
+from calcli.learners.catboost import surrogate
 from calcli.learners.encoding import Encoding
-from calcli.learners.surrogate import surrogate
-from calcli.learners.tree_model import CatBoostTrees, TreeModel
+from calcli.learners.tree_models import CatBoostTrees, TreeModel
 from calcli.methods.base import Params
 from calcli.state import State, nest, unnest
 
@@ -54,7 +54,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Embedding
         return Plain(Encoding.of(_named(features, str(params["columns"])), weight, standardise=False))
     own: CatBoostTrees | None = None
     if "model" in sides.blobs:
-        model = foreign.read_model(sides.blobs["model"])
+        model = tree_models.read_model(sides.blobs["model"])
     elif (stand_in := surrogate(batch, seed)) is None:
         return Nothing()
     else:
@@ -73,7 +73,7 @@ def of_state(state: State, sides: SideInputs) -> Embedding:
         return Nothing()
     content = state.blobs.get(_SURROGATE)
     own = None if content is None else CatBoostTrees(catboost.read(content))
-    model = own or foreign.read_model(sides.blobs["model"])
+    model = own or tree_models.read_model(sides.blobs["model"])
     if kind == "shap":
         return Shap(model, own)
     return Leaves(model, own, *(state.array(name).astype(np.int64) for name in ("tree", "leaf")))

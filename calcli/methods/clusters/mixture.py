@@ -17,7 +17,7 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray
 from calcli.errors import FitError
-from calcli.learners.points import NearestCentroids
+from calcli.learners.clustering import NearestCentroids
 from calcli.methods import calibrator
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.clusters.partition import Partition, Shares, shares

@@ -15,9 +15,8 @@ from typing import cast
 import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray, SideInputs
-from calcli.learners.clustering import Clustering, centroids
+from calcli.learners.clustering import Clustering, NearestCentroids, centroids, nearest, on_grid, step_of
 from calcli.learners.encoding import feature_codes, weighted_median
-from calcli.learners.points import NearestCentroids, nearest, on_grid, step_of
 from calcli.methods.base import Params, number
 from calcli.methods.clusters import embedding as embeddings
 from calcli.methods.clusters.embedding import Embedding, pieces
