@@ -13,8 +13,7 @@ from calcli.diagrams.suffixes import promised
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.ensembles.load import EnsembleModel, load_ensemble
-from calcli.ensembles.metrics import EnsembleMetrics, compare_ensemble, measurements
-from calcli.ensembles.picture import FORMATS, draw
+from calcli.ensembles.metrics import FORMATS, EnsembleMetrics, compare_ensemble, draw, measurements
 from calcli.errors import DataError, UsageError
 from calcli.files import base_name
 from calcli.reports.measuring import data_facts, report_on

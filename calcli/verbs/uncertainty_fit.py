@@ -17,8 +17,15 @@ from calcli.artifacts.manifest import JsonObject
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.ensembles.load import EnsembleModel
-from calcli.ensembles.manifest import manifest_of
-from calcli.ensembles.train import adopt_model, check_predicts, checkpoint_key, states_of, train_ensemble, trainer_of
+from calcli.ensembles.train import (
+    adopt_model,
+    check_predicts,
+    checkpoint_key,
+    manifest_of,
+    states_of,
+    train_ensemble,
+    trainer_of,
+)
 from calcli.errors import UsageError
 from calcli.fitting.manifest import target_of
 from calcli.fitting.side_inputs import read_model
@@ -28,9 +35,8 @@ from calcli.tables.binding_types import Binding, Dropped, Flags
 from calcli.tables.load import load
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.training_binding import Task, bind_unscored, model_features
-from calcli.uncertainty.settings import Kind, Settings
-from calcli.uncertainty.training import Trial
-from calcli.uncertainty.user_models import UserModel, read_user_model
+from calcli.uncertainty.ensemble import Kind, Settings, UserModel, read_user_model
+from calcli.uncertainty.training import GridCell
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +139,7 @@ class EnsembleResult:
     binding: Binding
     path: Path | Url | None
     model: EnsembleModel | None = None
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[GridCell, ...] = ()
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
 
