@@ -23,7 +23,7 @@ ParamValue: TypeAlias = bool | int | float | str | None
 Params: TypeAlias = Mapping[str, ParamValue]
 
 LEAST = 4096
-"""Distinct scores that are kept apart in any case."""
+"""How many distinct scores are kept apart in any case."""
 
 READS = "reads"
 """The parameter of a state that lists the features which `predict` reads, if it does not read all that the fit had."""
@@ -58,7 +58,7 @@ class Sums:
         )
 
     def within(self, most: int) -> Sums:
-        """With so many distinct scores at most; where there are more, near ones are made one."""
+        """These sums with at most so many distinct scores; if there are more, near ones become one."""
         each = max(LEAST, most // max(1, len(self.scores)))
         return Sums(self.arrays, {name: pooled.within(each) for name, pooled in self.scores.items()})
 
@@ -76,7 +76,7 @@ class Method(Protocol):
         ...
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
-        """Probabilities: of the positive class, shape (n,), or of each class, shape (n, K). The only forward pass."""
+        """Probabilities of the positive class, shape (n,), or of each class, shape (n, K). The only forward pass."""
         ...
 
 
@@ -92,15 +92,15 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What a method chose by held-out rows.
+    """The choices of a method by held-out rows.
 
     Attributes
     ----------
     settings
         The values of its open parameters; none where the splits hold out too few rows to choose by.
     states
-        What `fit` gives, with these settings, on the rows that a split trains on: of those splits, by their place,
-        where the choice has taken just that fit.
+        The states that `fit` gives with these settings on the training rows of a split, by the place of the split;
+        only where the choice has made that fit.
     """
 
     settings: Params = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Chosen:
 
 
 class ExtendedMethod(Method, Protocol):
-    """The optional functions of a method; its `MethodSpec` says which it has."""
+    """The optional functions of a method; its `MethodSpec` says which ones it has."""
 
     def choose(self, batch: Batch, sides: SideInputs, params: Params, seed: int, splits: Sequence[Split]) -> Chosen:
         """The open parameters, chosen by the rows that these splits hold out."""
@@ -131,9 +131,9 @@ class ExtendedMethod(Method, Protocol):
         ...
 
     def contributions(self, state: State, batch: Batch, rows: IntArray, background: IntArray) -> Contributions | None:
-        """What the score and each feature add to the log-odds of some rows minus the raw ones, the score first.
+        """The parts of the score (first) and each feature in the log-odds of some rows minus the raw ones.
 
-        The base is what is expected before any column is known; None where there is nothing to take apart.
+        The base is expected before any column is known; None where there is nothing to take apart.
         """
         ...
 

@@ -32,8 +32,8 @@ from calcli.state import Json, State, nest, unnest
 POOL, IDENTITY = "pool", "identity"
 
 MOST_ROWS = 200_000
-"""Members are weighed on a sample of so many rows, and those that are kept are fitted on all: more rows do not change
-the weights."""
+"""How many rows members are weighed on, a sample if there are more: more rows do not change the weights. Members that
+are kept are fitted on all."""
 
 FOLDS = 5
 
@@ -48,7 +48,7 @@ LEAST = 0.02
 """Members with less weight are left out: they would cost more time than they gain."""
 
 MOST = 5
-"""Members that are kept."""
+"""How many members are kept."""
 
 _STEPS, _STILL = 100, 1e-9
 
@@ -99,7 +99,7 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
 
 
 def explain(state: State) -> tuple[Section, ...]:
-    """The members with their weights and held-out losses, then what each has to tell."""
+    """The members with their weights and held-out losses, then the sections of each member."""
     losses = state.params["losses"]
     assert isinstance(losses, dict)
     rows = tuple((name, weight, losses.get(name)) for name, (_, weight) in _unpacked(state).items())
@@ -117,7 +117,7 @@ def _of_members(state: State) -> Iterator[Section]:
 
 
 def mixture(members: Mapping[str, FittedMethod], weights: Mapping[str, float], losses: Mapping[str, float]) -> State:
-    """The pool of those members that have a weight; `losses` are held-out log-losses, of `POOL` too."""
+    """The pool of the members that have a weight; `losses` are held-out log-losses, of `POOL` too."""
     members = {name: members[name] for name in weights}
     whole = nest({name: member.to_state() for name, member in members.items()})
     settings: dict[str, Json] = {"members": ",".join(members), "weights": ",".join(map(repr, weights.values()))}

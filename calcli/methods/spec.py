@@ -24,7 +24,7 @@ Needs: TypeAlias = "Callable[[Params, int, Collection[str]], tuple[str, ...]]"
 
 
 def nothing(params: Params, features: int, sides: Collection[str]) -> tuple[str, ...]:
-    """What most methods need."""
+    """No packages: the needs of most methods."""
     return ()
 
 
