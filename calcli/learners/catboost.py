@@ -181,7 +181,7 @@ def to_bytes(model: CatBoost) -> bytes:
 
 
 def normalise_cbm(model: bytes) -> bytes:
-    """The same model without the random name and the time that CatBoost stamps on each one it trains.
+    """A model without the random name and the time that CatBoost stamps on each one it trains.
 
     Two fits with the same data, parameters and seed give the same bytes; predictions are untouched, and so is all
     other metadata. Doing it twice changes nothing more.

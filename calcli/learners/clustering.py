@@ -98,7 +98,7 @@ def centroids(
     counts
         Each gives a clustering of its own.
     seed
-        Of the sample and of the first centroids.
+        The seed of the sample and of the first centroids.
     clustering
         ``kmeans``: Lloyd's, once, from k-means++ (scikit-learn). ``ward``: agglomerative, cut at the count (SciPy);
         each distinct point counts once.

@@ -110,11 +110,11 @@ class _Probes:
     Attributes
     ----------
     leaf
-        Of each row and tree.
+        The leaf of each row in each tree.
     cuts
-        Of each number: after a row below all of them there is one above each.
+        The cuts of each number: after a row below all of them there is one above each.
     levels
-        Of each category: after a row without it there is one for each.
+        The levels of each category: after a row without one there is one for each.
     """
 
     leaf: np.ndarray[Any, np.dtype[np.int64]]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from catboost import CatBoost, Pool
 
 Function = Callable[[Mapping[str, Column]], FloatArray]
-"""From columns to a number for each row."""
+"""A function of columns that gives a number for each row."""
 
 PERMUTATIONS = 10
 """How many orders of the columns, and their reverses, are tried for each row."""
@@ -23,7 +23,7 @@ PERMUTATIONS = 10
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """What each column adds to a number: `base` and the `values` of a row, shape (n, columns), add up to it."""
+    """The parts of each column in a number: `base` and the `values` of a row, shape (n, columns), add up to it."""
 
     names: tuple[str, ...]
     base: float

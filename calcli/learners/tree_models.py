@@ -34,7 +34,7 @@ class TreeModel(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its features, as it names them."""
+        """The names of its features, as it writes them."""
         ...
 
     def shap(self, features: Mapping[str, Column]) -> FloatArray:

@@ -74,7 +74,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
 
 
 def compared_rows(rows: int, seed: int) -> Mask:
-    """Marks the rows that members are weighed on: all, or `MOST_ROWS` of them at random."""
+    """Marks of the rows that members are weighed on: all, or `MOST_ROWS` of them at random."""
     if rows <= MOST_ROWS:
         return np.ones(rows, dtype=np.bool_)
     return draw(rows, MOST_ROWS / rows, stream(seed, "selection"))
@@ -206,7 +206,7 @@ def likeliest_weights(likelihood: FloatArray, weight: FloatArray, near: FloatArr
 def predicted_out_of_fold(
     members: Mapping[str, Settled], batch: Batch, splits: Sequence[Split], seed: int
 ) -> tuple[Batch, dict[str, FloatArray]]:
-    """The rows that are held out, and their probabilities by each member: fitted on others, its settings as chosen."""
+    """The held-out rows, and their probabilities by each member, fitted on other rows with its chosen settings."""
     held_out = {name: np.empty(batch.score.shape) for name in members}
     for place, (seen, unseen) in enumerate(splits):
         rows, others = batch.take(seen), batch.take(unseen)
@@ -219,7 +219,7 @@ def predicted_out_of_fold(
 
 
 def _splits(batch: Batch, seed: int) -> list[Split]:
-    """Folds of rows or of units; none where fewer scores differ."""
+    """Folds of rows or of units; none where there are fewer distinct scores."""
     if len(np.unique(batch.score, axis=0)) < FOLDS:
         return []
     most = FOLDS if len(batch) <= CROSS_VALIDATED_ROWS else 1
@@ -257,7 +257,7 @@ def _given_weights(params: Params, members: int) -> list[float]:
 
 @unpacked_once("weights")
 def _unpacked(state: State) -> dict[str, tuple[FittedMethod, float]]:
-    """Each member with its weight."""
+    """The members and their weights, by name."""
     names = state.params["members"]
     if not isinstance(names, list):
         raise TypeError("it does not say who its members are")

@@ -136,7 +136,7 @@ class MethodSpec:
     sides
         Roles of the side inputs that it can use: ``model``, ``partition-data``, ``embedding-data``, ``edges``.
     keeps
-        Those of them that `predict` needs too, so that an artifact keeps them.
+        The side inputs that `predict` needs too, so that an artifact keeps them.
     extras
         Names of further output columns for ``--extra``, from its function ``extras(state, batch, sides)``.
     closed_form

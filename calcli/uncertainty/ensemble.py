@@ -188,7 +188,7 @@ class Ensemble:
 
     @classmethod
     def from_state(cls, state: State) -> Ensemble:
-        """From `to_state`; a `ValueError` or `KeyError` where it is not an ensemble."""
+        """The inverse of `to_state`; a `ValueError` or `KeyError` if the state is not an ensemble's."""
         kind, task = str(state.params["kind"]), str(state.params["task"])
         names = state.params.get("names")
         files = tuple(state.blobs[_file(place)] for place in range(int(state.number("models"))))
@@ -262,7 +262,7 @@ class UserModel:
     posterior
         Whether it was trained with posterior sampling.
     trees, depth, learning_rate
-        As it was trained; None where the file does not say.
+        The settings of its training; None where the file does not say.
     """
 
     file: bytes

@@ -151,7 +151,7 @@ def _bayes(negative: FloatArray, positive: FloatArray, middle: FloatArray) -> tu
 
 
 def _log_likelihood(positive: FloatArray, negative: FloatArray, level: FloatArray) -> float:
-    """With 0 ln 0 = 0."""
+    """The log-likelihood of the levels, with 0 ln 0 = 0."""
     of_positive = positive * np.log(np.where(positive > 0, level, 1.0))
     of_negative = negative * np.log(np.where(negative > 0, 1.0 - level, 1.0))
     return float((of_positive + of_negative).sum())

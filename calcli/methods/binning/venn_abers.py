@@ -87,7 +87,7 @@ def _with_one_more(weight: FloatArray, positive: FloatArray) -> FloatArray:
 
 
 def _following(x: list[float], y: list[float]) -> list[int]:
-    """For each point the next corner of the lower hull of it and all points after it."""
+    """The next corner after each point of the lower hull of that point and all points after it."""
     last = len(x) - 1
     following = [last] * (last + 1)
     for k in range(last - 1, -1, -1):

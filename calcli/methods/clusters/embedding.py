@@ -33,7 +33,7 @@ _SURROGATE = "surrogate.cbm"
 
 
 Embedding: TypeAlias = "Nothing | Plain | Shap | Leaves"
-"""From features to points, shape (n, d). The state has all but a model of the user, which the artifact keeps as a side
+"""A map from features to points, shape (n, d). Its state lacks only a user's model, which the artifact keeps as a side
 input.
 """
 

@@ -116,7 +116,7 @@ def of_clustering(batch: Batch, cluster: IntArray, facts: FloatArray) -> FloatAr
 
 
 def set_apart(batch: Batch, cluster: IntArray, count: int) -> list[str]:
-    """For each cluster the features by which it differs most from all rows, as text.
+    """The features by which each cluster differs most from all rows, as text.
 
     A number differs by its mean, in standard deviations; a category by the share of one level, in standard deviations
     of having that level where the share lies halfway between.

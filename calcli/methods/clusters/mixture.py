@@ -203,7 +203,7 @@ def temper(
 def _held_out(
     inner: Inner, batch: Batch, belongs: Shares, clusters: int, splits: Sequence[Split], taus: Sequence[float]
 ) -> list[FloatArray]:
-    """For each tau the out-of-fold predictions of all rows."""
+    """The out-of-fold predictions of all rows, for each tau."""
     if not splits:  # all rows are in one fold: none can be held out
         everyone = inner.fit(batch).predict(batch)
         return [everyone for _ in taus]

@@ -50,7 +50,7 @@ class Shares:
         return Shares(self.cluster[rows], self.share[rows])
 
     def of_each(self, clusters: int) -> Iterator[tuple[IntArray, FloatArray]]:
-        """For each cluster the rows that belong to it, in their order, and their shares."""
+        """The rows that belong to each cluster, in their order, and their shares."""
         flat, share = self.cluster.ravel(), self.share.ravel()
         order = np.argsort(flat.astype(np.int16), kind="stable")  # so short, numpy sorts them in linear time
         ends = np.searchsorted(flat[order], np.arange(clusters + 1))

@@ -104,7 +104,7 @@ class Adjacency:
 
     @classmethod
     def of(cls, sources: IntArray, ends: IntArray, rows: int) -> Adjacency:
-        """From links in any order, each perhaps repeated."""
+        """The graph of these links, which may be in any order and repeated."""
         width = int(ends.max(initial=0)) + 1
         keys = np.unique(sources * width + ends)
         count = np.bincount(keys // width, minlength=rows)
@@ -261,7 +261,7 @@ def join_by_members(
 
 
 def _one_group(others: FloatArray, new: FloatArray, scheme: Scheme, hidden: Hidden) -> FloatArray:
-    """Each new row last in a clique of its own, one clique after another."""
+    """The output for new rows: each is last in a clique of its own, one clique after another."""
     size = len(others) + 1
     values = np.concatenate([np.repeat(others[None], len(new), axis=0), new[:, None, :]], axis=1)
     cliques = Cliques(np.repeat(np.arange(len(new)), size), len(new))

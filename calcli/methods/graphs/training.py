@@ -129,7 +129,7 @@ def _choose(trainer: _Trainer, batch: Batch, params: Params, seed: int) -> tuple
 
 
 def _splits(batch: Batch, seed: int, most: int) -> list[Split]:
-    """At most `most` of `FOLDS` folds; where none can be held out, one of all rows."""
+    """The first `most` of `FOLDS` folds; if none can be held out, one of all rows."""
     counted = np.flatnonzero(batch.weights > 0)
     rows = batch.bare.take(counted)
     splits = splits_by_score(rows.score, rows.labels, FOLDS, seed, "recal folds", units=rows.units, most=most)
