@@ -270,7 +270,7 @@ def test_no_name_stands_twice_in_the_catalog() -> None:
 
 @EACH
 def test_a_row_names_its_method_and_its_test(row: MethodSpec) -> None:
-    stem = row.name.replace("-", "_")
     assert re.split("[.:]", row.target)[-1].lower() == row.name.replace("-", "")
     assert callable(row.load().fit)
-    assert len(list(Path(__file__).parent.rglob(f"test_{stem}.py"))) == 1
+    module = row.target.partition(":")[0].rpartition(".")[2]
+    assert len(list(Path(__file__).parent.rglob(f"test_{module}.py"))) == 1

@@ -7,12 +7,11 @@ import pytest
 from scipy.optimize import isotonic_regression
 
 from calcli.batch import Batch
-from calcli.methods import calibrator, catalog
+from calcli.methods import calibrator
 from calcli.methods.binning.venn_abers import VennAbers
 from calcli.numeric.links import against_rest
 from tests.support.cases import ordinary
-
-VENN_ABERS = catalog.find("venn-abers")
+from tests.support.methods import fitted
 
 
 def by_definition(batch: Batch, score: float) -> tuple[float, float]:
@@ -52,7 +51,7 @@ def test_both_values_are_their_definition(seed: int) -> None:
 
 def test_more_classes_are_one_against_the_rest() -> None:
     batch, at = ordinary(60, 3, seed=2), ordinary(15, 3, seed=3)
-    model = calibrator.fit(VENN_ABERS, batch, {})
+    model = fitted("venn-abers", batch)
     pairs = np.empty((15, 3, 2))
     for index in range(3):
         part = Batch(against_rest(batch.score)[:, index], (batch.labels == index).astype(np.int64))
@@ -67,7 +66,7 @@ def test_the_interval_holds_the_merged_probability_and_narrows() -> None:
     widths = []
     for count in (100, 10_000):
         batch = ordinary(count)
-        state = calibrator.fit(VENN_ABERS, batch, {}).state
+        state = fitted("venn-abers", batch).state
         p0, p1 = VennAbers().interval(state, batch)
         merged = VennAbers().predict(state, batch, calibrator.NO_SIDE_INPUTS)
         assert (p0 <= merged).all()
@@ -94,6 +93,6 @@ def test_the_venn_abers_package_agrees(digits: int) -> None:
     expected, pair = peer.predict_proba(test)
     batch = Batch(np.log(train[:, 1] / (1 - train[:, 1])), ordinary(1500, seed=1).labels)
     at = Batch(np.log(test[:, 1] / (1 - test[:, 1])))
-    state = calibrator.fit(VENN_ABERS, batch, {}).state
+    state = fitted("venn-abers", batch).state
     np.testing.assert_allclose(np.column_stack(VennAbers().interval(state, at)), pair, atol=1e-6)
     np.testing.assert_allclose(VennAbers().predict(state, at, calibrator.NO_SIDE_INPUTS), expected[:, 1], atol=1e-6)
