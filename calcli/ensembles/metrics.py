@@ -183,10 +183,8 @@ def _shown(report: Report) -> Iterator[Curve]:
                 continue
             name = "an oracle"
         shown = replace(curve, score=name)
-        yield _relative(shown) if amounts else shown
-
-
-def _relative(curve: Curve) -> Curve:
-    first = curve.points[0].y or 1.0
-    points = tuple(replace(point, y=math.sqrt(point.y / first)) for point in curve.points)
-    return replace(curve, points=points, error=1.0, loss="relative RMSE")
+        if amounts:
+            first = curve.points[0].y or 1.0
+            points = tuple(replace(point, y=math.sqrt(point.y / first)) for point in curve.points)
+            shown = replace(shown, points=points, error=1.0, loss="relative RMSE")
+        yield shown

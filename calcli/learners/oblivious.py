@@ -136,7 +136,8 @@ class _Probes:
         for name, texts in levels.items():
             codes = np.full(rows, len(texts), dtype=np.int32)
             codes[start : start + 1 + len(texts)] = np.arange(-1, len(texts))
-            columns[name] = Column("category", codes, (*texts, _unlike(texts)))
+            unlike = max(texts, key=len) + "_"  # a text that is none of the levels
+            columns[name] = Column("category", codes, (*texts, unlike))
             start += 1 + len(texts)
         with catboost.refusals("say what its trees are"):
             data = catboost.pool({name: columns[name] for name in names})
@@ -157,11 +158,6 @@ class _Probes:
                 return OneOf(name, unknown, different, bool(missing))
             start += 1 + len(levels)
         return unknown
-
-
-def _unlike(levels: Sequence[str]) -> str:
-    """A text that is none of the levels."""
-    return max(levels, key=len) + "_"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ cannot be told apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -107,13 +107,12 @@ def explain(state: State) -> tuple[Section, ...]:
     if losses:
         note = f"Log-loss on held-out rows: {losses[POOL]:.5f} mixed, {losses[IDENTITY]:.5f} without calibration."
     members = Section("members", ("member", "weight", "held-out log-loss"), rows, note)
-    return (members, *_of_members(state))
-
-
-def _of_members(state: State) -> Iterator[Section]:
-    for name, (member, _) in _unpacked(state).items():
-        for section in member.explain([str(index) for index in range(member.classes)]):
-            yield replace(section, title=f"{name}: {section.title}")
+    of_members = (
+        replace(section, title=f"{name}: {section.title}")
+        for name, (member, _) in _unpacked(state).items()
+        for section in member.explain([str(index) for index in range(member.classes)])
+    )
+    return (members, *of_members)
 
 
 def mixture(members: Mapping[str, FittedMethod], weights: Mapping[str, float], losses: Mapping[str, float]) -> State:

@@ -208,7 +208,10 @@ def _nearest(distances: list[Term], least: Term, temperature: float) -> tuple[li
         share = terms.exp((least - closest) / (2.0 * temperature))
         places.append(place)
         shares.append(terms.choose(share >= NEGLIGIBLE, share, 0.0))
-        distances = [terms.choose(_is(place, at), MOST, distance) for at, distance in enumerate(distances)]
+        distances = [
+            terms.choose(Every((place > at - 0.5, place < at + 0.5)), MOST, distance)
+            for at, distance in enumerate(distances)
+        ]
         closest = terms.least(*distances)
     return places, shares
 
@@ -217,7 +220,3 @@ def _first(distances: list[Term], closest: Term) -> Term:
     """The place of the first cluster at the closest distance."""
     cases = tuple((distance <= closest, Number(float(at))) for at, distance in enumerate(distances[:-1]))
     return terms.Choice(cases, Number(float(len(distances) - 1)))
-
-
-def _is(place: Term, number: int) -> Every:
-    return Every((place > number - 0.5, place < number + 0.5))

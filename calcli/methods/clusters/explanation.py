@@ -147,7 +147,7 @@ def _means(
     if not spread > 0:
         return [None] * count
     means = np.divide(sums, inside, out=np.full(count, mean), where=inside > 0)
-    show = _percent if column.role == "boolean" else _short
+    show = _percent if column.role == "boolean" else "{:.4g}".format
     return [
         (abs(float(inner) - mean) / spread, f"{name} {show(unit * float(inner))} (all {show(unit * mean)})")
         if total > 0
@@ -180,10 +180,6 @@ def _levels(
         else None
         for place, level in enumerate(best)
     ]
-
-
-def _short(value: float) -> str:
-    return f"{value:.4g}"
 
 
 def _percent(share: float) -> str:
