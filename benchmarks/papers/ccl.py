@@ -26,9 +26,8 @@ from scipy.stats import kendalltau, ttest_rel
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray
 from calcli.methods import catalog
 from calcli.methods.calibrator import PLAIN
-from calcli.methods.clusters import facts, partition
-from calcli.methods.clusters.mixture import Inner, Mixture
-from calcli.methods.clusters.tempering import TAUS, TEMPERATURES, temper
+from calcli.methods.clusters import explanation, partition
+from calcli.methods.clusters.mixture import TAUS, TEMPERATURES, Inner, Mixture, temper
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.rejection import by_threshold
@@ -197,9 +196,11 @@ def improved(studies: Sequence[Study]) -> None:
             for batch, cluster, side in sides:
                 probs = {"raw": getattr(one.scores[BASE], side), "unified": getattr(one.scores[unified], side)}
                 probs["ccl"] = getattr(one.scores[clustered], side)
-                known = facts.of_clusters(batch, cluster, one.clusters, probs)
-                lower = known[:, facts.COLUMNS.index("ece_ccl")] <= known[:, facts.COLUMNS.index("ece_unified")]
-                cells += [f"{lower.mean():.0%}", f"{facts.improved(known, 'unified'):.2%}"]
+                known = explanation.of_clusters(batch, cluster, one.clusters, probs)
+                lower = (
+                    known[:, explanation.COLUMNS.index("ece_ccl")] <= known[:, explanation.COLUMNS.index("ece_unified")]
+                )
+                cells += [f"{lower.mean():.0%}", f"{explanation.improved(known, 'unified'):.2%}"]
             rows.append([one.name, *cells])
     header = ("data", "method", "clusters, fitted rows", "rows, fitted rows", "clusters, test", "rows, test")
     table(header, rows)
@@ -314,9 +315,9 @@ def clustering(folder: Path, *, quick: bool) -> None:
                 params = {"embedding": embedding, "clusters": CLUSTERS, "clustering": method}
                 clusters, near = partition.fit(cal, NO_SIDE_INPUTS, catalog.find("ccl").resolve(params), SEED)
                 cluster, prob = near.place[:, 0], probabilities(cal.score)
-                probs = dict.fromkeys(facts.SCORES, prob)
-                known = facts.of_clusters(cal, cluster, len(clusters), probs)
-                size, rate, homogeneity = facts.of_clustering(cal, cluster, known)
+                probs = dict.fromkeys(explanation.SCORES, prob)
+                known = explanation.of_clusters(cal, cluster, len(clusters), probs)
+                size, rate, homogeneity = explanation.of_clustering(cal, cluster, known)
                 rows.append([name, embedding, method, f"{size:.3g}", f"{rate:.4f}", f"{homogeneity:.3f}"])
     table(("data", "embedding", "clustering", "variance of sizes", "variance of label rates", "homogeneity"), rows)
     of_name = {(row[0], row[1]): [float(value) for value in row[3:]] for row in rows if row[2] == "kmeans"}

@@ -24,7 +24,7 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import WHOLE_TABLE
 from calcli.methods.calibrator import FittedMethod
-from calcli.methods.graphs.cliques import Cliques
+from calcli.methods.graphs.mixing import Cliques
 from calcli.methods.graphs.relation import Relation
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored

@@ -1,4 +1,4 @@
-"""Opening an ensemble."""
+"""Opening the artifact of an ensemble."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from calcli.uncertainty.ensemble import Ensemble
 from calcli.uncertainty.ood import SeenFeatures
 
 PARTS = ("ensemble", "seen")
-"""What the state of an ensemble's artifact is nested of: the models, and the scale and values of its features."""
+"""The parts of an artifact's state: the models, and the scale and values of their features."""
 
 
 @dataclass(frozen=True, slots=True)

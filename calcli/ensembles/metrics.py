@@ -1,15 +1,23 @@
-"""The metrics of an ensemble and of its single model: how well each predicts, and how well uncertainty finds errors."""
+"""The metrics of an ensemble and of its single model: how well each predicts, and how well uncertainty finds errors.
+
+Rejection curves, the loss as the most uncertain rows are rejected, are drawn too.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray
 from calcli.diagrams.curves import Curve, Point
+from calcli.diagrams.image import Format, render
+from calcli.diagrams.suffixes import promised
 from calcli.ensembles.load import EnsembleModel
 from calcli.files import as_text
 from calcli.metrics.base import Definition, Measured, Scored
@@ -18,15 +26,19 @@ from calcli.metrics.paired import paired_difference
 from calcli.metrics.ranking import accuracy_rows
 from calcli.metrics.rejection import rejection_curve
 from calcli.reports.measuring import Measurements, less, normal_difference, score_row
-from calcli.reports.schema import Difference, ScoreSource, Seconds
+from calcli.reports.schema import Difference, Report, ScoreSource, Seconds
+from calcli.tables.sink import write_bytes
 from calcli.uncertainty.decomposition import Decomposed, Members, decompose
 from calcli.uncertainty.training import log_loss_rows
 
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+
 SHARES = np.linspace(0.0, 1.0, 101)
-"""Where the rejection curves of a report have points."""
+"""The shares of rejected rows at which the curves of a report have points."""
 
 SINGLE = ".single"
-"""What follows an ensemble's name in the name of its single model."""
+"""The suffix of the name of an ensemble's single model."""
 
 _ONE_MODEL = "one model alone cannot tell knowledge from data uncertainty"
 
@@ -153,3 +165,26 @@ def _differences(measured: Sequence[EnsembleMetrics], rows: Batch) -> Iterator[D
                 paired = paired_difference(ensemble.losses[metric], single.losses[metric], rows.weight)
             if difference is not None:
                 yield normal_difference((ensemble.name, single.name), metric, difference, paired)
+
+
+def draw(report: Report, output: str | os.PathLike[str]) -> None:
+    """Draw all rejection curves of the report in one picture."""
+    label = str(report.binding["label"])
+    write_bytes(render(list(_shown(report)), label, "none", promised(output, FORMATS)), output)
+
+
+def _shown(report: Report) -> Iterator[Curve]:
+    """Every curve, but one oracle only; errors of amounts are relative to the error before any row is rejected."""
+    amounts = "rmse" in report.definitions
+    for curve in report.curves:
+        name = f"{curve.score} by {curve.by}"
+        if curve.by == "oracle":
+            if curve.score != report.scores[0].name:
+                continue
+            name = "an oracle"
+        shown = replace(curve, score=name)
+        if amounts:
+            first = curve.points[0].y or 1.0
+            points = tuple(replace(point, y=math.sqrt(point.y / first)) for point in curve.points)
+            shown = replace(shown, points=points, error=1.0, loss="relative RMSE")
+        yield shown

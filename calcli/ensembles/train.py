@@ -1,43 +1,43 @@
-"""Training an ensemble member by member, or taking a model that the user has for one."""
+"""Training an ensemble member by member, or taking a user's model for one; and the content of its artifact."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from calcli.artifacts.checkpoint import Checkpoint
-from calcli.artifacts.manifest import JsonObject
+from calcli.artifacts.manifest import JsonObject, Manifest
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch
 from calcli.errors import FitError
 from calcli.listener import Listener, stage
-from calcli.models.manifest import versions
+from calcli.models import manifest
 from calcli.numeric.threads import threads
+from calcli.reports.schema import DataFacts, finite
 from calcli.tables.binding_types import Binding
-from calcli.uncertainty.ensemble import Ensemble
+from calcli.uncertainty.ensemble import DEPTHS, RATES, Ensemble, Settings, Task, UserModel
 from calcli.uncertainty.ood import SeenFeatures
-from calcli.uncertainty.settings import DEPTHS, RATES, Settings, Task
-from calcli.uncertainty.training import Trainer, Trial
-from calcli.uncertainty.user_models import UserModel
+from calcli.uncertainty.training import HELD_OUT, GridCell, Trainer
 
 CHECKED_ROWS = 10_000
-"""So many of the training rows are predicted before an ensemble is kept."""
+"""How many of the training rows are predicted before an ensemble is kept."""
 
 _KEY_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class TrainedEnsemble:
-    """An ensemble with the settings that it was trained with, and the trials that chose them."""
+class EnsembleDraft:
+    """An ensemble before it is kept: its models, with the settings of their training and the grid that chose them."""
 
     ensemble: Ensemble
     seen: SeenFeatures
     settings: JsonObject
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[GridCell, ...] = ()
 
 
 def trainer_of(binding: Binding, rows: Batch, seed: int) -> Trainer:
@@ -52,7 +52,7 @@ def checkpoint_key(trainer: Trainer, settings: Settings, *, tune: bool) -> str:
     """A hash of all that the bytes of a model depend on."""
     rows = trainer.rows
     facts = {"settings": asdict(settings), "tune": tune, "task": trainer.task, "classes": trainer.classes}
-    facts |= {"seed": trainer.seed, "threads": threads(), "versions": versions("catboost")}
+    facts |= {"seed": trainer.seed, "threads": threads(), "versions": manifest.versions("catboost")}
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     for name, column in rows.features.items():
         digest.update(json.dumps([name, column.role, column.levels]).encode())
@@ -64,10 +64,10 @@ def checkpoint_key(trainer: Trainer, settings: Settings, *, tune: bool) -> str:
 
 def train_ensemble(
     trainer: Trainer, settings: Settings, saved: Checkpoint, listener: Listener, *, tune: bool
-) -> TrainedEnsemble:
-    """Train the models of an ensemble, but for those that a run before this one has saved."""
+) -> EnsembleDraft:
+    """Train the models of an ensemble, except those that an earlier run has saved."""
     # Learning rate and depth.
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[GridCell, ...] = ()
     if tune:
         trials = _tune(trainer, settings, saved, listener)
         settings = min(trials, key=lambda trial: trial.loss).settings
@@ -80,7 +80,7 @@ def train_ensemble(
     ensemble = Ensemble(settings.kind, trainer.task, settings.members, files)
     rate = ensemble.models[0].get_all_params()["learning_rate"]
     resolved = asdict(settings) | {"learning_rate": float(f"{rate:.7g}")}  # CatBoost keeps it as float32
-    return TrainedEnsemble(ensemble, SeenFeatures.of(trainer.rows.features), resolved, trials)
+    return EnsembleDraft(ensemble, SeenFeatures.of(trainer.rows.features), resolved, trials)
 
 
 def _train_models(trainer: Trainer, settings: Settings, saved: Checkpoint, listener: Listener) -> tuple[bytes, ...]:
@@ -105,30 +105,71 @@ def _train_models(trainer: Trainer, settings: Settings, saved: Checkpoint, liste
     return tuple(files[name] for name in names)
 
 
-def _tune(trainer: Trainer, settings: Settings, saved: Checkpoint, listener: Listener) -> tuple[Trial, ...]:
+def _tune(trainer: Trainer, settings: Settings, saved: Checkpoint, listener: Listener) -> tuple[GridCell, ...]:
     """Every cell of the grid; one whose training diverged has an infinite loss."""
-    trials: list[Trial] = []
+    trials: list[GridCell] = []
     with stage(listener, "tuning", len(RATES) * len(DEPTHS)):
         for name, cell, compute in trainer.trials(settings):
             content = saved.get(f"trial-{name}")
             loss = compute() if content is None else float(content)
             if content is None:
                 saved.put(f"trial-{name}", repr(loss).encode())
-            trials.append(Trial(cell, loss))
+            trials.append(GridCell(cell, loss))
             listener.advance(1, f"learning rate {cell.learning_rate}, depth {cell.depth}")
     if not any(math.isfinite(trial.loss) for trial in trials):
         raise FitError("no learning rate and depth gave finite predictions", hint="look for extreme labels")
     return tuple(trials)
 
 
-def adopt_model(trainer: Trainer, model: UserModel, members: int) -> TrainedEnsemble:
+def adopt_model(trainer: Trainer, model: UserModel, members: int) -> EnsembleDraft:
     """The user's model as a virtual ensemble."""
     ensemble = Ensemble("virtual", model.task, members, (model.file,), model.names)
     settings = as_json(asdict(Settings("virtual", members, model.trees)))
     resolved: JsonObject = settings | {"depth": model.depth, "learning_rate": model.learning_rate}
-    return TrainedEnsemble(ensemble, SeenFeatures.of(trainer.rows.features), resolved)
+    return EnsembleDraft(ensemble, SeenFeatures.of(trainer.rows.features), resolved)
 
 
 def check_predicts(ensemble: Ensemble, rows: Batch) -> None:
     """Refuse an ensemble that cannot predict the rows that it was trained on."""
     ensemble.members({name: column.take(slice(CHECKED_ROWS)) for name, column in rows.features.items()})
+
+
+def manifest_of(
+    asked: Mapping[str, object],
+    data: DataFacts,
+    binding: Binding,
+    made: EnsembleDraft,
+    sides: tuple[JsonObject, ...],
+    seed: int,
+) -> Manifest:
+    """The manifest of a fit, all but the payloads; `asked` is what the user asked for."""
+    kind, rows = made.ensemble.kind, data.rows - data.rows_bad
+    held_out = {"scheme": f"{HELD_OUT:g}", "rows": round(HELD_OUT * rows), "refit_on_all": True}
+    trials = [
+        {"learning_rate": trial.settings.learning_rate, "depth": trial.settings.depth, "nll": finite(trial.loss)}
+        for trial in made.trials
+    ]
+    return manifest.manifest_of(
+        data,
+        binding,
+        kind="ensemble",
+        task=made.ensemble.task,
+        method=kind,
+        requested=kind,
+        preset=None,
+        params={key: value for key, value in made.settings.items() if key != "kind"},
+        seed=seed,
+        recipe=asked,
+        # Ensembles have no score before them: only `--tune` measures, on held-out rows.
+        fit={
+            "holdout": held_out if made.trials else {"scheme": "none", "rows": 0, "refit_on_all": True},
+            "before": {},
+            "after": {},
+            "difference": {},
+            "trials": trials,
+        },
+        definitions={},
+        sides=sides,
+        contains_rows=False,
+        packages=("catboost",),
+    )

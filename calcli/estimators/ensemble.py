@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from calcli.batch import FloatArray
     from calcli.ensembles.load import EnsembleModel
     from calcli.uncertainty.decomposition import Decomposed
-    from calcli.uncertainty.settings import Kind, Task
+    from calcli.uncertainty.ensemble import Kind, Task
 
 
 class Ensemble(BaseEstimator):

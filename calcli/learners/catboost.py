@@ -17,25 +17,42 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calcli import extras
-from calcli.batch import Column, FloatArray, IntArray
+from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.errors import FitError
 from calcli.learners import cbm
+from calcli.learners.encoding import feature_codes
 from calcli.numeric.folds import held_out
+from calcli.numeric.links import log_softmax
 from calcli.numeric.rng import stream
+from calcli.numeric.score_folds import in_class_order, row_keys
+from calcli.numeric.sums import totals
 from calcli.numeric.threads import threads
 
 if TYPE_CHECKING:
     from catboost import CatBoost, Pool
 
 MISSING = "nan"
-"""The category of rows that have none, as CatBoost's own readers write it."""
+"""The category of rows without one, as CatBoost's own readers write it."""
 
 _RANKING = {"iterations": 50, "depth": 4, "border_count": 64}
-"""Of the model that tells which features are important: twice as many and deeper trees with all of CatBoost's bins take
-nine times as long, and features that are chosen by them make no better calibrators."""
+"""The model that ranks features: twice as many and deeper trees with all of CatBoost's bins take nine times as long,
+and the features that they choose make no better calibrators."""
 
 _RANKED_ROWS, _RANKED_OF_CLASS = 50_000, 5_000
-"""They are told by a sample of so many rows, in which the rarest class has so many."""
+"""Features are ranked on a sample of so many rows, in which the rarest class has so many."""
+
+FAR = 10.0
+"""The surrogate's log-odds are held within this: a score that is more certain still is no more different."""
+
+_STAND_IN: Mapping[str, object] = {
+    "iterations": 100,
+    "depth": 4,
+    "learning_rate": 0.1,
+    "boosting_type": "Plain",  # ordered boosting would depend on the order of the rows more than it gains
+    "bootstrap_type": "No",
+    "max_ctr_complexity": 1,
+}
+
 
 _BY_CHANCE = ("model_guid", "train_finish_time")
 _BY_THREADS = re.compile(r'("thread_count":)\d+')
@@ -98,14 +115,14 @@ def train(
 
 
 class _Log:
-    """What CatBoost says, as a stream; ``calcli --debug`` shows it."""
+    """CatBoost's messages, as a stream; ``calcli --debug`` shows them."""
 
     def write(self, text: str) -> None:
         if text.strip():
             logging.getLogger("calcli.catboost").debug(text.rstrip())
 
     def flush(self) -> None:
-        """Nothing waits to be written."""
+        """Do nothing: no text waits to be written."""
 
 
 _LOG = _Log()
@@ -130,7 +147,7 @@ def first_line(error: Exception) -> str:
 
 
 def read(model: bytes) -> CatBoost:
-    """A model from the bytes of its ``.cbm`` file; a `ValueError` where they are none."""
+    """A model from the bytes of its ``.cbm`` file; a `ValueError` if they are not a model."""
     cbm.check(model)
     with refusals("read the model"):
         import catboost
@@ -164,7 +181,7 @@ def to_bytes(model: CatBoost) -> bytes:
 
 
 def normalise_cbm(model: bytes) -> bytes:
-    """The same model without the random name and the time that CatBoost stamps on each one it trains.
+    """A model without the random name and the time that CatBoost stamps on each one it trains.
 
     Two fits with the same data, parameters and seed give the same bytes; predictions are untouched, and so is all
     other metadata. Doing it twice changes nothing more.
@@ -187,9 +204,9 @@ def importances(model: CatBoost, data: Pool) -> FloatArray:
 def most_important(
     features: Mapping[str, Column], label: IntArray, weight: FloatArray | None, *, count: int, seed: int
 ) -> tuple[str, ...]:
-    """The names of the features that tell most about the label, the most telling first.
+    """The names of the `count` features that tell most about the label, the most telling first.
 
-    Where none can tell anything, all rows of one class for one, they are the first.
+    Where no feature can tell anything, if all rows are of one class for example, they are the first features.
     """
     names: Sequence[str] = list(features)
     if len(names) <= count:
@@ -211,3 +228,38 @@ def most_important(
     importance = importances(train(data, {**_RANKING, "loss_function": loss}, seed=seed), data)
     order = np.argsort(-importance, kind="stable")[:count]
     return tuple(names[place] for place in order)
+
+
+def surrogate(batch: Batch, seed: int) -> CatBoost | None:
+    """A surrogate of the model behind the scores, trained to reproduce them; None if scores or features do not differ.
+
+    It learns the score from the features and never sees a label. So clusters that are built on it are as fair to rows
+    that are held out as to others; a model of the labels would have learned the labels of the very rows that are
+    calibrated.
+
+    Rows that agree in score and features count as one, with the sum of their weights; the order of the rows follows
+    from their values.
+    """
+    target = _target(batch.score)
+    keys = row_keys(np.column_stack([target, feature_codes(batch.features)]), seed, "surrogate")
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    weight = totals(place, batch.weights)
+    rows = batch.take(first)
+    varied = [name for name, column in rows.features.items() if len(np.unique(column.values, equal_nan=True)) > 1]
+    if not varied or not np.ptp(target[first], axis=0).max() > 0:
+        return None
+    loss = "RMSE" if batch.classes == 2 else "MultiRMSE"
+    data = pool(rows.features, target[first], weight)
+    return train(data, {**_STAND_IN, "loss_function": loss}, seed=seed)
+
+
+def _target(score: FloatArray) -> FloatArray:
+    """The target of the surrogate: log-odds, or centred log-probabilities of more than two classes.
+
+    It does not depend on which class is the positive one, nor on the order of the classes.
+    """
+    if score.ndim == 1:
+        return in_class_order(np.clip(score, -FAR, FAR))[0]
+    log_prob = np.maximum(log_softmax(in_class_order(score)[0]), -FAR)
+    centred: FloatArray = log_prob - log_prob.mean(axis=1, keepdims=True)
+    return centred

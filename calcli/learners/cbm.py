@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray, IntArray
 
 START = b"CBM1"
-"""How a model's file begins."""
+"""The first bytes of a model's file."""
 
 _HEAD = 8
 _DEEPEST = 16
@@ -29,7 +29,7 @@ _IN_A_BUCKET = 254
 _BUCKET = np.dtype([("hash", "<u8"), ("place", "<u4")])
 _UNUSED = (1 << 64) - 1
 _STATISTICS = b"static_provider_v1"
-"""What the part with the statistics of categories is called. Texts and embeddings have others, which no table needs."""
+"""The name of the part with the statistics of categories. Those of texts and embeddings are needed by no table."""
 
 _SPLITS, _SIZES, _STARTS, _CATEGORIES, _NUMBERS, _ONE_HOTS, _CTRS, _VALUES, _WEIGHTS, _STEPS, _LEAVES = range(1, 12)
 _TEXTS, _ESTIMATED, _BIASES, _BINS, _EMBEDDINGS = 12, 13, 16, 17, 18
@@ -55,7 +55,7 @@ def check(model: bytes) -> None:
 
 
 def oblivious_trees(model: bytes) -> list[tuple[IntArray, FloatArray]] | None:
-    """Of each tree the features that its splits are of, and how much weight fell into each leaf.
+    """The features that each tree splits on, and how much weight fell into each of its leaves.
 
     None where trees are not oblivious, splits are of several features, or the weights were not kept.
     """

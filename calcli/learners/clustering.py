@@ -1,28 +1,87 @@
-"""Clusters of points: their centroids, by k-means or by Ward's method.
+"""Clusters of points: their centroids, by k-means or Ward's method, and the nearest centroids of a point.
 
-Both see each distinct point once, with the weight of all rows that lie there, and in an order that follows from the
-points alone. So neither the order of the rows matters, nor whether a row stands twice or weighs twice.
+Coordinates are whole multiples of a step, a millionth of the largest or less. Sums of products of whole numbers are
+exact in float64 while they stay below 2^53, so that a distance is the same however many rows are computed together, in
+whatever order and on however many threads: a chunk of a table gets what the whole gets.
+
+Both methods see each distinct point once, with the weight of all rows that lie there, and in an order that follows from
+the points alone. So neither the order of the rows matters, nor whether a row stands twice or weighs twice.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from calcli.batch import FloatArray
+from calcli.batch import FloatArray, IntArray
 from calcli.numeric.rng import stream
 from calcli.numeric.score_folds import row_keys
 from calcli.numeric.sums import totals
 
 Clustering: TypeAlias = Literal["kmeans", "ward"]
 
+_CHUNK = 1 << 21
+"""How many distances are held at a time."""
+
 _ROWS: Mapping[Clustering, int] = {"kmeans": 100_000, "ward": 8_000}
-"""Of more points than this some are clustered; Ward's method holds the distance of every pair."""
+"""A sample of so many points is clustered if there are more; Ward's method holds the distance of every pair."""
 
 _NUMBERS = 1 << 24
-"""Nor are more coordinates than this held."""
+"""How many coordinates are held at most."""
+
+
+def step_of(points: FloatArray) -> float:
+    """The step at which these coordinates, and others up to twice as large, are whole numbers."""
+    largest = float(np.abs(points).max(initial=0.0))
+    exponent = math.frexp(largest)[1] if largest > 0.0 else 0
+    return math.ldexp(1.0, exponent + 1 - _bits(points.shape[1]))
+
+
+def on_grid(points: FloatArray, step: float) -> FloatArray:
+    """Coordinates as whole multiples of the step; those too large for exact sums are held at the largest that are."""
+    most = math.ldexp(1.0, _bits(points.shape[1]))
+    placed: FloatArray = points / step
+    np.rint(placed, out=placed)
+    return np.clip(placed, -most, most, out=placed)
+
+
+def _bits(columns: int) -> int:
+    """4 m^2 summed over the columns stays below 2^53 for coordinates of so many bits."""
+    return (51 - math.ceil(math.log2(max(columns, 1)))) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class NearestCentroids:
+    """The nearest centroids of each row, the nearest first: which they are, and the squared distances in steps."""
+
+    place: IntArray
+    distance: FloatArray
+
+
+def nearest(points: FloatArray, centroids: FloatArray, count: int) -> NearestCentroids:
+    """The `count` nearest centroids; the first of equally near ones."""
+    count = min(count, len(centroids))
+    place = np.empty((len(points), count), dtype=np.int64)
+    distance = np.empty((len(points), count))
+    rows = max(1, _CHUNK // max(len(centroids), 1))
+    lengths = np.square(centroids).sum(axis=1)
+    for start in range(0, len(points), rows):
+        some = points[start : start + rows]
+        squared = some @ centroids.T
+        squared *= -2.0
+        squared += lengths
+        squared += np.square(some).sum(axis=1)[:, None]
+        within = np.arange(len(some))
+        for rank in range(count):  # a few are found sooner than all are sorted
+            least = squared.argmin(axis=1)
+            place[start : start + rows, rank] = least
+            distance[start : start + rows, rank] = squared[within, least]
+            squared[within, least] = np.inf
+    return NearestCentroids(place, distance)
 
 
 def centroids(
@@ -33,13 +92,13 @@ def centroids(
     Parameters
     ----------
     points
-        On a grid (see `calcli.learners.points`), and so are the centroids.
+        On a grid (see `on_grid`), and so are the centroids.
     weight
         Non-negative, not all zero.
     counts
         Each gives a clustering of its own.
     seed
-        Of the sample and of the first centroids.
+        The seed of the sample and of the first centroids.
     clustering
         ``kmeans``: Lloyd's, once, from k-means++ (scikit-learn). ``ward``: agglomerative, cut at the count (SciPy);
         each distinct point counts once.
@@ -51,7 +110,7 @@ def centroids(
 
 
 def _distinct(points: FloatArray, weight: FloatArray, most: int, seed: int) -> tuple[FloatArray, FloatArray]:
-    """The distinct points with their weights, in an order drawn by chance; the first ones of very many."""
+    """The distinct points with their weights, in an order drawn by chance; only the first of very many."""
     _, first, place = np.unique(row_keys(points, seed, "clusters"), return_index=True, return_inverse=True)
     total = totals(place, weight)
     weighted = np.flatnonzero(total > 0)[: min(most, max(1, _NUMBERS // max(points.shape[1], 1)))]

@@ -16,7 +16,7 @@ from calcli.numeric.sums import totals
 from calcli.state import State, pack_texts, unpack_texts
 
 LEAST_SHARE, MOST_LEVELS = 0.01, 20
-"""A level of a category gets a coordinate from this share of the weight on; the heaviest, up to so many."""
+"""Levels of a category with this share of the weight get a coordinate, the heaviest first, up to so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class Encoding:
     numbers
         Names of numbers and booleans, a coordinate each.
     median, mean, scale
-        Of each of them. A missing value is replaced by the median; the coordinate is (value - mean) / scale, and 0
+        One entry for each. A missing value is replaced by the median; the coordinate is (value - mean) / scale, and 0
         where the scale is 0, which marks a feature without spread.
     categories
         Names of categories.
     levels
-        For each of them the levels with a coordinate, 1 for rows of that level and 0 for others. Rare, unseen and
+        The levels of each that have a coordinate, 1 for rows of that level and 0 for others. Rare, unseen and
         missing levels have none.
     """
 
@@ -46,7 +46,7 @@ class Encoding:
 
     @classmethod
     def of(cls, features: Mapping[str, Column], weight: FloatArray, *, standardise: bool = True) -> Encoding:
-        """From rows of which some have a positive weight."""
+        """The encoding of rows of which some have a positive weight."""
         numbers = tuple(name for name, column in features.items() if column.role != "category")
         categories = tuple(name for name, column in features.items() if column.role == "category")
         moments = [_moments(features[name].values.astype(np.float64), weight) for name in numbers]

@@ -1,32 +1,41 @@
-"""The trees of a CatBoost model as plain numbers.
+"""CatBoost's oblivious trees: their splits as plain numbers, and their SHAP values in tables by leaf.
 
-A CatBoost tree is oblivious: all rows meet the same splits, and the answers together are the number of the leaf. What
-the splits are is seen from the leaves of rows that differ in one feature: a split of a category compares an encoding of
-it, of which the model keeps hashes only.
+All rows meet the same splits, and the answers together are the number of the leaf. A split shows in the leaves of rows
+that differ in one feature; a split of a category compares an encoding of it, of which the model keeps hashes only.
+
+SHAP values are those of Lundberg et al. 2020 (the values of trees that follow paths). CatBoost goes through a tree anew
+for each row. But all rows of a leaf have the same values, so a tree is a table here, and the values of a row are the
+sum of one row of each table.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from calcli.batch import Column, FloatArray
-from calcli.learners import catboost
+from calcli.batch import Column, FloatArray, IntArray
+from calcli.learners import catboost, cbm
 from calcli.learners.catboost import MISSING
 
 if TYPE_CHECKING:
     from catboost import CatBoost
+
+_MOST = 1 << 29
+"""How many products of numbers the tables of `LeafShap` may take to compute."""
+
 
 Answers: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """Rows pass whose number is above the cut; of rows without one all, or none."""
+    """Rows pass whose number is above the cut; rows without a number pass if `missing`."""
 
     feature: str
     cut: float
@@ -35,7 +44,7 @@ class Above:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Whether categories pass that were not in the fit, the levels for which it is the other way, and missing ones."""
+    """Whether categories pass that were not in the fit (`unseen`), the levels that differ from it, and missing ones."""
 
     feature: str
     unseen: bool
@@ -43,7 +52,7 @@ class OneOf:
     missing: bool
 
     def passes(self, value: str | bool) -> bool:
-        """Whether a level does; True stands for all that were not in the fit, False for missing ones."""
+        """Whether a level passes; True stands for levels that were not in the fit, False for missing ones."""
         if isinstance(value, bool):
             return self.unseen if value else self.missing
         return (value in self.different) != self.unseen
@@ -62,7 +71,7 @@ class Tree:
 
 
 def trees(model: CatBoost, levels: Mapping[str, Sequence[str]]) -> list[Tree]:
-    """The trees, and one without splits for the bias; `levels` are those of each category in the fit."""
+    """The trees, and one without splits for the bias; `levels` has the levels of each category in the fit."""
     params = json.loads(model.get_metadata()["params"])["flat_params"]
     if levels and params.get("max_ctr_complexity") != 1:
         raise ValueError("the model may combine categories, for which its trees have no conditions")
@@ -96,16 +105,16 @@ def _next(number: np.float32) -> np.float32:
 
 @dataclass(frozen=True, slots=True)
 class _Probes:
-    """Rows that differ from the first, of which nothing is known, in one feature; and the leaves that they fall into.
+    """Rows that differ in one feature from the first, of which nothing is known, and the leaves that they fall into.
 
     Attributes
     ----------
     leaf
-        Of each row and tree.
+        The leaf of each row in each tree.
     cuts
-        Of each number: after a row below all of them there is one above each.
+        The cuts of each number: after a row below all of them there is one above each.
     levels
-        Of each category: after a row without it there is one for each.
+        The levels of each category: after a row without one there is one for each.
     """
 
     leaf: np.ndarray[Any, np.dtype[np.int64]]
@@ -127,7 +136,8 @@ class _Probes:
         for name, texts in levels.items():
             codes = np.full(rows, len(texts), dtype=np.int32)
             codes[start : start + 1 + len(texts)] = np.arange(-1, len(texts))
-            columns[name] = Column("category", codes, (*texts, _unlike(texts)))
+            unlike = max(texts, key=len) + "_"  # a text that is none of the levels
+            columns[name] = Column("category", codes, (*texts, unlike))
             start += 1 + len(texts)
         with catboost.refusals("say what its trees are"):
             data = catboost.pool({name: columns[name] for name in names})
@@ -150,6 +160,71 @@ class _Probes:
         return unknown
 
 
-def _unlike(levels: Sequence[str]) -> str:
-    """A text that is none of these."""
-    return max(levels, key=len) + "_"
+@dataclass(frozen=True, slots=True)
+class LeafShap:
+    """A table for each tree: the `columns` of the result that it adds to, and the `values` of its leaves for each."""
+
+    columns: Sequence[IntArray]
+    values: Sequence[FloatArray]
+    width: int
+
+    @classmethod
+    def of(cls, model: CatBoost) -> LeafShap | None:
+        """The tables; None if trees are not oblivious, combine features, saw rows without weight, or are too deep."""
+        trees = cbm.oblivious_trees(catboost.to_bytes(model))
+        leaves = model.get_tree_leaf_counts()
+        if not trees or sum(int(count) ** 3 for count in leaves) > _MOST:
+            return None
+        scale, _ = model.get_scale_and_bias()
+        of_leaves = scale * model.get_leaf_values().reshape(sum(leaves), -1)
+        outputs, features = of_leaves.shape[1], len(model.feature_names_)
+        weights = np.concatenate([weight for _, weight in trees])
+        if of_leaves[weights == 0].any():  # rows without weight went there, of which CatBoost makes something else
+            return None
+        columns, values = [], []
+        for (splits, weight), of_tree in zip(trees, np.split(of_leaves, np.cumsum(leaves)[:-1]), strict=True):
+            tested = np.unique(splits)
+            columns.append((np.arange(outputs)[:, None] * features + tested).ravel())
+            values.append(_shapley(np.searchsorted(tested, splits), len(tested), of_tree, weight))
+        return cls(columns, values, outputs * features)
+
+    def sums(self, leaves: IntArray) -> FloatArray:
+        """The values of all features, output by output, for rows that fall into these leaves, shape (n, trees)."""
+        found = np.zeros((self.width, len(leaves)))
+        for leaf, columns, values in zip(np.ascontiguousarray(leaves.T), self.columns, self.values, strict=True):
+            for column, of_leaf in zip(columns, values, strict=True):
+                found[column] += of_leaf[leaf]
+        return found.T
+
+
+def _shapley(splits: IntArray, features: int, values: FloatArray, weight: FloatArray) -> FloatArray:
+    """The part of each feature in each leaf, shape (outputs * features, leaves), of a tree with these splits.
+
+    E_S of a leaf, the mean over the rows that agree with it in the features S, follows the splits from the last, which
+    is at the root: where one is of S, to the side of the leaf, else to both, in proportion to the weights of the rows
+    that went there.
+    """
+    leaf = np.arange(len(values))
+    share = np.ones((features, len(values)))
+    for place, feature in enumerate(splits):
+        below, above = (np.bincount(leaf >> level, weight)[leaf >> level] for level in (place, place + 1))
+        share[feature] *= np.divide(below, above, out=np.zeros(len(values)), where=above > 0)
+    bits = [sum(1 << place for place, one in enumerate(splits) if one == feature) for feature in range(features)]
+    differs = leaf[:, None] ^ leaf
+    means: dict[tuple[int, ...], FloatArray] = {}
+    for known in _subsets(range(features)):
+        averaged = np.prod(np.delete(share, known, axis=0), axis=0)
+        agrees = (differs & sum(bits[feature] for feature in known)) == 0
+        means[known] = agrees @ (averaged[:, None] * values)
+    added = np.zeros((len(values), values.shape[1], features))
+    for feature in range(features):
+        others = [other for other in range(features) if other != feature]
+        for known in _subsets(others):
+            chance = 1.0 / (features * math.comb(features - 1, len(known)))
+            added[:, :, feature] += chance * (means[tuple(sorted((*known, feature)))] - means[known])
+    return np.ascontiguousarray(added.reshape(len(values), -1).T)
+
+
+def _subsets(features: Iterable[int]) -> list[tuple[int, ...]]:
+    known = list(features)
+    return [each for size in range(len(known) + 1) for each in combinations(known, size)]

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from catboost import CatBoost, Pool
 
 Function = Callable[[Mapping[str, Column]], FloatArray]
-"""From columns to a number for each row."""
+"""A function of columns that gives a number for each row."""
 
 PERMUTATIONS = 10
-"""So many orders of the columns, and their reverses, are tried for each row."""
+"""How many orders of the columns, and their reverses, are tried for each row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """What each column adds to a number: `base` and the `values` of a row, shape (n, columns), add up to it."""
+    """The parts of each column in a number: `base` and the `values` of a row, shape (n, columns), add up to it."""
 
     names: tuple[str, ...]
     base: float
@@ -33,13 +33,13 @@ class Contributions:
 def of_function(
     function: Function, columns: Mapping[str, Column], rows: IntArray, background: IntArray, seed: int
 ) -> Contributions:
-    """Those of some rows. A column that is not known yet takes its values of the rows of the background.
+    """Contributions to the function of some rows. A column not known yet takes the values of the background rows.
 
     shap's explainer by permutations: `base` is the mean over the background, and the sums are exact.
     """
     import shap
 
-    # To shap a row is the place of each of its values among those that occur, so that no value is missing or a text.
+    # shap sees a row as the places of its values among those that occur, so that no value is missing or a text.
     distinct, places = {}, []
     for name, column in columns.items():
         distinct[name], place = np.unique(column.values, return_inverse=True)
@@ -58,7 +58,7 @@ def of_function(
 
 
 def of_trees(model: CatBoost, data: Pool) -> Contributions:
-    """Those to the raw output of a model of CatBoost with one output, by shap's explainer of trees."""
+    """Contributions to the raw output of a CatBoost model with one output, by shap's explainer of trees."""
     import shap
 
     explainer = shap.TreeExplainer(model)

@@ -1,7 +1,8 @@
 """The protocol that every calibration method follows.
 
-A method is a module with two functions, `fit` and `predict`; one that can be fitted from sums over rows has two more,
-`gather` and `finish`. Nothing is registered by importing: the catalog names the module.
+A method is a class with two methods, `fit` and `predict`; one that can be fitted from sums over rows has two more,
+`gather` and `finish`. A large one is a module of its own with these functions. Nothing is registered by importing: the
+catalog names the class or the module.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.learners.shapley import Contributions
 from calcli.numeric.folds import Split
-from calcli.numeric.pooled import Pooled
+from calcli.numeric.pooled import Pooled, by_score
 from calcli.state import Json, State
 
 ParamValue: TypeAlias = bool | int | float | str | None
 Params: TypeAlias = Mapping[str, ParamValue]
 
 LEAST = 4096
-"""Distinct scores that are kept apart in any case."""
+"""How many distinct scores are kept apart in any case."""
 
 READS = "reads"
 """The parameter of a state that lists the features which `predict` reads, if it does not read all that the fit had."""
@@ -57,7 +58,7 @@ class Sums:
         )
 
     def within(self, most: int) -> Sums:
-        """With so many distinct scores at most; where there are more, near ones are made one."""
+        """These sums with at most so many distinct scores; if there are more, near ones become one."""
         each = max(LEAST, most // max(1, len(self.scores)))
         return Sums(self.arrays, {name: pooled.within(each) for name, pooled in self.scores.items()})
 
@@ -75,7 +76,7 @@ class Method(Protocol):
         ...
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
-        """Probabilities: of the positive class, shape (n,), or of each class, shape (n, K). The only forward pass."""
+        """Probabilities of the positive class, shape (n,), or of each class, shape (n, K). The only forward pass."""
         ...
 
 
@@ -91,15 +92,15 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What a method chose by held-out rows.
+    """The choices of a method by held-out rows.
 
     Attributes
     ----------
     settings
         The values of its open parameters; none where the splits hold out too few rows to choose by.
     states
-        What `fit` gives, with these settings, on the rows that a split trains on: of those splits, by their place,
-        where the choice has taken just that fit.
+        The states that `fit` gives with these settings on the training rows of a split, by the place of the split;
+        only where the choice has made that fit.
     """
 
     settings: Params = field(default_factory=dict)
@@ -107,7 +108,7 @@ class Chosen:
 
 
 class ExtendedMethod(Method, Protocol):
-    """The optional functions of a method; its `MethodSpec` says which it has."""
+    """The optional functions of a method; its `MethodSpec` says which ones it has."""
 
     def choose(self, batch: Batch, sides: SideInputs, params: Params, seed: int, splits: Sequence[Split]) -> Chosen:
         """The open parameters, chosen by the rows that these splits hold out."""
@@ -130,9 +131,9 @@ class ExtendedMethod(Method, Protocol):
         ...
 
     def contributions(self, state: State, batch: Batch, rows: IntArray, background: IntArray) -> Contributions | None:
-        """What the score and each feature add to the log-odds of some rows minus the raw ones, the score first.
+        """The parts of the score (first) and each feature in the log-odds of some rows minus the raw ones.
 
-        The base is what is expected before any column is known; None where there is nothing to take apart.
+        The base is expected before any column is known; None where there is nothing to take apart.
         """
         ...
 
@@ -144,6 +145,9 @@ class ExtendedMethod(Method, Protocol):
 class SumsMethod(Method, Protocol):
     """A method that needs only sums over its rows, so that chunks, threads and machines share one code."""
 
+    def fit(self, batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
+        return self.finish(self.gather(batch, params), params)
+
     def gather(self, batch: Batch, params: Params) -> Sums:
         """The sums of these rows."""
         ...
@@ -151,6 +155,16 @@ class SumsMethod(Method, Protocol):
     def finish(self, sums: Sums, params: Params) -> State:
         """The state that `fit` gives on all rows that the sums are of."""
         ...
+
+
+class ScoresMethod(SumsMethod, Protocol):
+    """A method that is fitted from sums for each distinct score: it has `fit` or `finish`, each gives the other."""
+
+    def gather(self, batch: Batch, params: Params) -> Sums:
+        return Sums(scores={"all": by_score(batch.score, batch.labels, batch.weight)})
+
+    def finish(self, sums: Sums, params: Params) -> State:
+        return self.fit(sums.scores["all"].batch(), NO_SIDE_INPUTS, params, 0)
 
 
 def number(params: Params, name: str) -> float:

@@ -39,18 +39,17 @@ if TYPE_CHECKING:
     from catboost import CatBoost, Pool
 
 EVERY = 10
-"""Cross-validation computes the loss after every so many rounds."""
+"""The rounds between two losses that cross-validation computes."""
 
 SCORE = "calibrated score"
 """The name of the score among the features, followed by the index of the class if there are several."""
 
 _BLOB = "model.cbm"
-
 _LEVELS = "levels"
 
 
 def _encoding(prior: float, borders: int) -> Mapping[str, Any]:
-    """Encode categories by the rates of their labels, of which a row more has the rate `prior`.
+    """Encode categories by the rates of their labels, each with one more row of the rate `prior`.
 
     CatBoost's borders between rates are equally far apart. Its 15 are too coarse where positives are rare.
     """
@@ -59,9 +58,7 @@ def _encoding(prior: float, borders: int) -> Mapping[str, Any]:
 
 
 class _Course(NamedTuple):
-    """The share of a tree's step that is taken; if the number of rounds is not given, how many there are at most, and
-    after how many without a lower held-out loss a fold's training stops.
-    """
+    """The learning rate; if rounds are not given, the most there may be, and the patience of a fold's training."""
 
     rate: float
     most: int
@@ -87,9 +84,9 @@ _LOSSES: tuple[Mapping[str, Any], Mapping[str, Any]] = (
     {"loss_function": "Logloss", "leaf_estimation_iterations": 10},
     {"loss_function": "MultiClass", "leaf_estimation_iterations": 1, "rsm": 0.5},
 )
-"""Of two classes, and of more: a level of a tree then tries half of the features, as K classes have K scores and K - 1
-encodings of each category among them. The Newton steps for the value of a leaf are given because CatBoost takes one up
-to 200 rounds and ten above, so that the rounds would be chosen for other trees than are grown.
+"""The losses of two classes, and of more: a level of a tree then tries half of the features, as K classes have K scores
+and K - 1 encodings of each category among them. The Newton steps for the value of a leaf are given because CatBoost
+takes one up to 200 rounds and ten above, so that the rounds would be chosen for other trees than are grown.
 """
 
 
@@ -105,7 +102,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
 
 
 def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: Sequence[Split]) -> Chosen:
-    """The number of rounds, by the last split if it is enough; its trial, if it reached them, is its model already."""
+    """The number of rounds, by the last split if it is enough; if its trial reached them, that is its model already."""
     if params["rounds"] != "auto" or (last := enough(batch, splits)) is None:
         return Chosen()
     trials = _trials(batch, params, seed, [last])
@@ -161,7 +158,7 @@ def explain(state: State) -> tuple[Section, ...]:
 
 
 def contributions(state: State, batch: Batch, rows: IntArray, background: IntArray) -> Contributions | None:
-    """By shap's explainer of trees, to which the score adds what scaling moves it; None without trees."""
+    """Contributions by shap's explainer of trees, with the move of the score by scaling; None without trees."""
     start, model = _parts(state)
     if model is None:
         return None
@@ -181,9 +178,10 @@ def contributions(state: State, batch: Batch, rows: IntArray, background: IntArr
 
 @dataclass(frozen=True, slots=True)
 class _Boosting:
-    """The settings of the models, and the order in which they see the classes: any other would change what they learn.
+    """The settings of the models, and the order in which they see the classes.
 
-    The order follows from the scores, so that it does not matter which class is the positive one.
+    Another order would change what they learn. It follows from the scores, so that it does not matter which class is
+    the positive one.
     """
 
     settings: Mapping[str, Any]
@@ -226,9 +224,9 @@ class _Boosting:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A model of as many rounds as there may be, or fewer after early stopping, and what it says of held-out rows.
+    """A model of as many rounds as there may be, or fewer after early stopping, and its losses on held-out rows.
 
-    `losses` are those of the rows `unseen` after 0, 10, 20, .. rounds; after early stopping the last one is repeated.
+    `losses` are of the rows `unseen` after 0, 10, 20, .. rounds; after early stopping the last one is repeated.
     """
 
     boosting: _Boosting
@@ -253,7 +251,7 @@ class _Trial:
         return cls(boosting, seen, unseen, start, model, np.stack(losses))
 
     def state(self, rounds: int) -> State | None:
-        """What `fit` gives for so many rounds on the rows that were seen; None where they were not reached."""
+        """The state that `fit` gives for so many rounds on the rows that were seen; None if these were not reached."""
         model = self.model if rounds else None
         if model is not None:
             if model.tree_count_ < rounds:
@@ -273,7 +271,7 @@ def _rounds(trials: Sequence[_Trial]) -> int:
 
 
 def _pool(rows: Batch, start: FittedMethod, order: IntArray) -> Pool:
-    """Training rows, with the scaled score of the classes as baseline, and these in their order."""
+    """Training rows for CatBoost, with classes in this order and their scaled scores as baseline."""
     score = scores(start.predict(Batch(rows.score)))
     rank = np.empty(rows.classes, dtype=np.int64)
     rank[order] = np.arange(len(order))
@@ -357,5 +355,5 @@ def _parts(state: State) -> tuple[FittedMethod, CatBoost | None]:
 
 @lru_cache(maxsize=4)
 def _model(content: bytes) -> CatBoost:
-    """Chunks of rows come with one state."""
+    """The model; it is read once for all chunks of rows."""
     return catboost.read(content)

@@ -1,7 +1,8 @@
 """A fitted method, ready to be applied: the interface through which the rest of calcli uses methods.
 
-It adds the steps that all methods share: one-vs-rest for binary methods on more than two classes, and the
-`PostProcessing` of the output.
+It adds the steps that all methods share. A binary method on K > 2 classes is fitted one-vs-rest: each class's own
+log-odds against the rest are calibrated, and the K results divided by their sum; a row in which all K are 0 keeps the
+probabilities it came with. The output of every method gets its `PostProcessing`.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Role, SideIn
 from calcli.errors import ArtifactError, DataError, FitError, UsageError
 from calcli.methods import catalog
 from calcli.methods.base import READS, SETTINGS, WHOLE_TABLE, Chosen, Method, Params, Section, Sums, SumsMethod
-from calcli.methods.one_vs_rest import OneVsRest, OneVsRestSums
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.folds import Split
-from calcli.numeric.links import open_interval
+from calcli.numeric.links import against_rest, open_interval, probabilities
+from calcli.numeric.pooled import Pooled
 from calcli.numeric.probing import BROKEN, PROBED, any_column
-from calcli.state import Json, State, nest, unnest
+from calcli.state import Json, State, nest, prefixed, unnest, unprefixed
 
 _COUNTS = "rows and weight"
 """The key of the counts that are added to the sums of the method itself."""
@@ -38,7 +39,7 @@ class PostProcessing:
     ----------
     exact
         Whether outputs may be exactly 0 or 1. Otherwise rates are held within what their rows support (an array
-        `SUPPORTED` in the state), the outputs of methods without such that can give 0 or 1 are mixed with the uniform
+        `SUPPORTED` in the state), the outputs of other methods that can give 0 or 1 are mixed with the uniform
         distribution, and all are clipped to the open interval.
     prior_ratio
         For each class its rate in the target population over its rate among the calibration rows. Probabilities are
@@ -72,7 +73,7 @@ class FittedMethod:
     classes
         K, the number of classes.
     rows
-        How many rows it was fitted on, as their weights count: the weight of the mix (see `_mixed`).
+        How many rows it was fitted on, as their weights count: they decide the weight of the mix (see `_mixed`).
     state
         The method's own numbers.
     post_processing
@@ -92,7 +93,7 @@ class FittedMethod:
     kept: bool = False
 
     @contextmanager
-    def blamed(self) -> Iterator[None]:
+    def as_artifact_error(self) -> Iterator[None]:
         """Turn the errors of a broken state into an `ArtifactError` if the calibrator comes from an artifact."""
         try:
             yield
@@ -106,7 +107,7 @@ class FittedMethod:
 
     def predict(self, batch: Batch, sides: SideInputs = NO_SIDE_INPUTS) -> FloatArray:
         """Calibrated probabilities: of the positive class, or a row for each. `sides` come with these rows."""
-        with self.blamed():
+        with self.as_artifact_error():
             prob = bound_method(self.spec, self.classes).predict(self.predicting, batch, self.sides | sides)
         prob = self.post_processing.apply(prob, self.rows, self.classes, reaches_ends=self.reaches_ends)
         if not math.isfinite(float(prob.sum())):
@@ -131,7 +132,7 @@ class FittedMethod:
             score = score[np.add.outer(np.arange(PROBED), np.arange(self.classes)) % PROBED]
         features = {name: any_column(role) for name, role in roles.items()}
         node = None if self.sides.edges is None else any_column("category")
-        with self.blamed():
+        with self.as_artifact_error():
             prob = self.predict(Batch(score, features=features, node=node))
             if prob.shape != score.shape:
                 raise ValueError(f"it gives {prob.shape} numbers for {score.shape} scores")
@@ -140,7 +141,7 @@ class FittedMethod:
         """The extra columns of these rows, under the names that the spec lists."""
         if not self.spec.extras:
             return {}
-        with self.blamed():
+        with self.as_artifact_error():
             return self.spec.load_extended().extras(self.state, batch, self.sides | sides)
 
     def explain(self, classes: Sequence[str]) -> tuple[Section, ...]:
@@ -148,7 +149,7 @@ class FittedMethod:
         if not self.spec.explains:
             return ()
         method = self.spec.load_extended()
-        with self.blamed():
+        with self.as_artifact_error():
             if self.classes == 2 or self.spec.multiclass == "native":
                 return method.explain(self.state)
             parts = unnest(self.state, [str(index) for index in range(self.classes)])
@@ -162,7 +163,7 @@ class FittedMethod:
         """Sentences about the fit, or about applying it to rows with these ids."""
         if not self.spec.remarks:
             return ()
-        with self.blamed():
+        with self.as_artifact_error():
             return self.spec.load_extended().remarks(self.state, self.sides, nodes)
 
     @property
@@ -189,7 +190,7 @@ class FittedMethod:
             raise UsageError(
                 "intervals for more than two classes cannot be shifted to other base rates", hint="leave out --extra"
             )
-        with self.blamed():
+        with self.as_artifact_error():
             lo, hi = method.interval(self.state, batch)
         rows, classes = self.rows, 2  # each class against the rest
         return (
@@ -198,7 +199,7 @@ class FittedMethod:
         )
 
     def with_post_processing(self, post_processing: PostProcessing) -> FittedMethod:
-        """The same with other last steps."""
+        """The calibrator with other last steps."""
         return replace(self, post_processing=post_processing)
 
     def to_state(self) -> State:
@@ -242,9 +243,9 @@ class Settled(NamedTuple):
     Attributes
     ----------
     of_splits
-        Calibrators with these settings of the rows that some of the splits train on, by the place of the split.
+        Calibrators with these settings, fitted on the training rows of some splits, by the place of the split.
     seconds
-        How long the choice took that has fitted these.
+        How long the choice took, which has fitted these.
     """
 
     fitted: FittedMethod
@@ -262,7 +263,7 @@ def settle(
     sides: SideInputs = NO_SIDE_INPUTS,
     seed: int = 0,
 ) -> Settled:
-    """Fit a method on all rows; what it chooses by held-out rows, it chooses by these splits if it can."""
+    """Fit a method on all rows; it chooses its open parameters by these splits if it can."""
     started, chosen = time.perf_counter(), Chosen()
     if spec.chooses and not spec.lacks_columns(batch) and len(_counting(batch)) == len(batch) > 0:
         chosen = spec.load_extended().choose(batch, sides, params, seed, splits)
@@ -303,11 +304,62 @@ def bound_method(spec: MethodSpec, classes: int) -> Method:
 
 
 def bound_sums(spec: MethodSpec, classes: int) -> SumsMethod:
-    """The same for a method that is fitted from sums."""
+    """The method that is fitted from sums, one-vs-rest if it needs that for this many classes."""
     method = spec.load_sums(classes)
     if method is None:
         raise ValueError(f"{spec.name} is not fitted from sums for {classes} classes")
     return method if classes == 2 or spec.multiclass == "native" else OneVsRestSums(method)
+
+
+def _parts(batch: Batch) -> Iterator[tuple[str, Batch]]:
+    """Each class against the rest, as a binary problem."""
+    for index, score in enumerate(np.asfortranarray(against_rest(batch.score)).T):
+        label = None if batch.label is None else (batch.label == index).astype(np.int64)
+        yield str(index), replace(batch, score=score, label=label)
+
+
+@dataclass(frozen=True, slots=True)
+class OneVsRest:
+    """A method for K classes made of a binary one."""
+
+    binary: Method
+
+    def fit(self, batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
+        return nest({name: self.binary.fit(part, sides, params, seed) for name, part in _parts(batch)})
+
+    def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
+        states = unnest(state, [str(index) for index in range(batch.classes)])
+        prob: FloatArray = np.column_stack(
+            [self.binary.predict(states[name], part, sides) for name, part in _parts(batch)]
+        )
+        total = prob.sum(axis=1, keepdims=True)
+        nothing = total[:, 0] == 0
+        if nothing.any():
+            prob[nothing] = probabilities(batch.score[nothing])
+            total[nothing] = 1.0
+        prob /= total
+        return prob
+
+
+@dataclass(frozen=True, slots=True)
+class OneVsRestSums(OneVsRest):
+    """`OneVsRest` of a method that is fitted from sums."""
+
+    binary: SumsMethod
+
+    def gather(self, batch: Batch, params: Params) -> Sums:
+        arrays: dict[str, FloatArray] = {}
+        scores: dict[str, Pooled] = {}
+        for name, part in _parts(batch):
+            sums = self.binary.gather(part, params)
+            arrays |= prefixed(name, sums.arrays)
+            scores |= prefixed(name, sums.scores)
+        return Sums(arrays, scores)
+
+    def finish(self, sums: Sums, params: Params) -> State:
+        names = sorted({key.split("/", 1)[0] for key in (*sums.arrays, *sums.scores)}, key=int)
+        parts = {name: Sums(unprefixed(name, sums.arrays), unprefixed(name, sums.scores)) for name in names}
+        return nest({name: self.binary.finish(part, params) for name, part in parts.items()})
 
 
 def _mixed(prob: FloatArray, rows: int, classes: int) -> FloatArray:
@@ -317,7 +369,7 @@ def _mixed(prob: FloatArray, rows: int, classes: int) -> FloatArray:
 
 
 def _prior_shifted(prob: FloatArray, prior_ratio: FloatArray) -> FloatArray:
-    """Each class times its ratio, renormalised."""
+    """The probability of each class times its ratio, renormalised."""
     if prob.ndim == 2:
         shifted: FloatArray = prob * prior_ratio
         shifted /= shifted.sum(axis=1, keepdims=True)
@@ -328,7 +380,7 @@ def _prior_shifted(prob: FloatArray, prior_ratio: FloatArray) -> FloatArray:
 
 
 def _counting(batch: Batch) -> Batch:
-    """Without the rows whose weight is lost to rounding beside the greatest: solvers stumble over such."""
+    """The rows whose weight is not lost to rounding beside the greatest: solvers stumble over such rows."""
     if batch.weight is None or not len(batch):
         return batch
     lost = (batch.weight > 0) & (batch.weight < np.finfo(np.float64).eps * batch.weight.max())

@@ -1,8 +1,7 @@
-"""The methods, as data.
+"""The methods, as data: ``calcli methods``, shell completion, the docs and the contract tests read it.
 
-`calcli.methods.catalogs` has the specs of each family. They are read by ``calcli methods``, by shell completion, by the
-docs and by the contract tests, none of which import a method. A new method is one module, and one spec in the catalog
-of its family.
+None of them import a method. A new method is a class, or a module, and its spec: in `score_methods` if it needs nothing
+but the score, else in `feature_methods`.
 """
 
 from __future__ import annotations
@@ -12,12 +11,8 @@ from typing import TYPE_CHECKING
 
 from calcli import extras
 from calcli.errors import UsageError, unknown_name
-from calcli.methods.catalogs.binning import SPECS as BINNING
-from calcli.methods.catalogs.clusters import SPECS as CLUSTERS
-from calcli.methods.catalogs.graphs import SPECS as GRAPHS
-from calcli.methods.catalogs.mixtures import SPECS as MIXTURES
-from calcli.methods.catalogs.scaling import SPECS as SCALING
-from calcli.methods.catalogs.trees import SPECS as TREES
+from calcli.methods.feature_methods import CCL, POOL, RECAL, TREES
+from calcli.methods.score_methods import BINNING, SCALING
 from calcli.methods.spec import MethodSpec
 
 if TYPE_CHECKING:
@@ -27,7 +22,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 """The name of the choice among several methods on held-out rows; it has no spec."""
 
-_SPECS = (*SCALING, *BINNING, *TREES, *CLUSTERS, *GRAPHS, *MIXTURES)
+_SPECS = (*SCALING, *BINNING, *TREES, CCL, RECAL, POOL)
 
 
 def specs() -> tuple[MethodSpec, ...]:
@@ -46,7 +41,7 @@ def candidates_for(classes: int) -> list[MethodSpec]:
 
 
 def suited_to(batch: Batch) -> list[MethodSpec]:
-    """Those of them that have the columns which they need."""
+    """The candidates that find the columns they need in these rows."""
     return [spec for spec in candidates_for(batch.classes) if not spec.lacks_columns(batch)]
 
 
@@ -60,7 +55,7 @@ def require(spec: MethodSpec, params: Params, features: int, sides: Collection[s
 def installed(
     asked: Mapping[MethodSpec, Params], features: int, sides: Collection[str]
 ) -> tuple[dict[MethodSpec, Params], dict[str, str]]:
-    """Those methods that can be fitted with the packages that are installed, and what each of the others lacks."""
+    """The methods whose packages are installed, and for each of the others the package that it lacks."""
     lacking = {spec: spec.lacks(params, features, sides) for spec, params in asked.items()}
     kept = {spec: params for spec, params in asked.items() if lacking[spec] is None}
     return kept, {spec.name: package for spec, package in lacking.items() if package is not None}

@@ -1,4 +1,4 @@
-"""A calibrator as a formula: the same as `FittedMethod.predict`."""
+"""A calibrator as a formula: `FittedMethod.predict` written as terms."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def formula_of(calibrator: FittedMethod, score: Terms, features: Inputs) -> Term
     if not spec.closed_form:
         known = ", ".join(each.name for each in catalog.specs() if each.closed_form)
         raise UsageError(f"{spec.name} has no closed form", hint=f"methods that have one: {known}")
-    with calibrator.blamed():
+    with calibrator.as_artifact_error():
         prob = _formula(calibrator, score, features)
         if len(prob) != len(score):
             raise ValueError(f"it has formulas of {len(prob)} numbers for {len(score)} scores")
@@ -60,7 +60,7 @@ def _formula(calibrator: FittedMethod, score: Terms, features: Inputs) -> Terms:
 
 
 def _renormalised(prob: list[Term], score: Terms) -> Terms:
-    """Divided by their sum; where all are 0, the probabilities of the score."""
+    """The probabilities divided by their sum; where all are 0, those of the score."""
     whole = terms.total(prob)
     raw = terms.softmax(score)
     return tuple(terms.choose(whole > 0, one / whole, other) for one, other in zip(prob, raw, strict=True))
@@ -69,7 +69,7 @@ def _renormalised(prob: list[Term], score: Terms) -> Terms:
 def _post_processed(
     post_processing: PostProcessing, prob: Terms, rows: int, classes: int, *, reaches_ends: bool
 ) -> Terms:
-    """The same as `PostProcessing.apply`."""
+    """`PostProcessing.apply` as terms."""
     if reaches_ends and not post_processing.exact:
         share = 1.0 / (rows + 1)
         prob = tuple((1.0 - share) * one + share / classes for one in prob)

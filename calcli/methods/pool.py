@@ -8,7 +8,7 @@ cannot be told apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,8 +32,8 @@ from calcli.state import Json, State, nest, unnest
 POOL, IDENTITY = "pool", "identity"
 
 MOST_ROWS = 200_000
-"""Members are weighed on a sample of so many rows, and those that are kept are fitted on all: more rows do not change
-the weights."""
+"""How many rows members are weighed on, a sample if there are more: more rows do not change the weights. Members that
+are kept are fitted on all."""
 
 FOLDS = 5
 
@@ -48,7 +48,7 @@ LEAST = 0.02
 """Members with less weight are left out: they would cost more time than they gain."""
 
 MOST = 5
-"""Members that are kept."""
+"""How many members are kept."""
 
 _STEPS, _STILL = 100, 1e-9
 
@@ -74,7 +74,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
 
 
 def compared_rows(rows: int, seed: int) -> Mask:
-    """Marks the rows that members are weighed on: all, or `MOST_ROWS` of them at random."""
+    """Marks of the rows that members are weighed on: all, or `MOST_ROWS` of them at random."""
     if rows <= MOST_ROWS:
         return np.ones(rows, dtype=np.bool_)
     return draw(rows, MOST_ROWS / rows, stream(seed, "selection"))
@@ -99,7 +99,7 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
 
 
 def explain(state: State) -> tuple[Section, ...]:
-    """The members with their weights and held-out losses, then what each has to tell."""
+    """The members with their weights and held-out losses, then the sections of each member."""
     losses = state.params["losses"]
     assert isinstance(losses, dict)
     rows = tuple((name, weight, losses.get(name)) for name, (_, weight) in _unpacked(state).items())
@@ -107,17 +107,16 @@ def explain(state: State) -> tuple[Section, ...]:
     if losses:
         note = f"Log-loss on held-out rows: {losses[POOL]:.5f} mixed, {losses[IDENTITY]:.5f} without calibration."
     members = Section("members", ("member", "weight", "held-out log-loss"), rows, note)
-    return (members, *_of_members(state))
-
-
-def _of_members(state: State) -> Iterator[Section]:
-    for name, (member, _) in _unpacked(state).items():
-        for section in member.explain([str(index) for index in range(member.classes)]):
-            yield replace(section, title=f"{name}: {section.title}")
+    of_members = (
+        replace(section, title=f"{name}: {section.title}")
+        for name, (member, _) in _unpacked(state).items()
+        for section in member.explain([str(index) for index in range(member.classes)])
+    )
+    return (members, *of_members)
 
 
 def mixture(members: Mapping[str, FittedMethod], weights: Mapping[str, float], losses: Mapping[str, float]) -> State:
-    """The pool of those members that have a weight; `losses` are held-out log-losses, of `POOL` too."""
+    """The pool of the members that have a weight; `losses` are held-out log-losses, of `POOL` too."""
     members = {name: members[name] for name in weights}
     whole = nest({name: member.to_state() for name, member in members.items()})
     settings: dict[str, Json] = {"members": ",".join(members), "weights": ",".join(map(repr, weights.values()))}
@@ -206,7 +205,7 @@ def likeliest_weights(likelihood: FloatArray, weight: FloatArray, near: FloatArr
 def predicted_out_of_fold(
     members: Mapping[str, Settled], batch: Batch, splits: Sequence[Split], seed: int
 ) -> tuple[Batch, dict[str, FloatArray]]:
-    """The rows that are held out, and their probabilities by each member: fitted on others, its settings as chosen."""
+    """The held-out rows, and their probabilities by each member, fitted on other rows with its chosen settings."""
     held_out = {name: np.empty(batch.score.shape) for name in members}
     for place, (seen, unseen) in enumerate(splits):
         rows, others = batch.take(seen), batch.take(unseen)
@@ -219,7 +218,7 @@ def predicted_out_of_fold(
 
 
 def _splits(batch: Batch, seed: int) -> list[Split]:
-    """Folds of rows or of units; none where fewer scores differ."""
+    """Folds of rows or of units; none where there are fewer distinct scores."""
     if len(np.unique(batch.score, axis=0)) < FOLDS:
         return []
     most = FOLDS if len(batch) <= CROSS_VALIDATED_ROWS else 1
@@ -257,7 +256,7 @@ def _given_weights(params: Params, members: int) -> list[float]:
 
 @unpacked_once("weights")
 def _unpacked(state: State) -> dict[str, tuple[FittedMethod, float]]:
-    """Each member with its weight."""
+    """The members and their weights, by name."""
     names = state.params["members"]
     if not isinstance(names, list):
         raise TypeError("it does not say who its members are")

@@ -6,7 +6,7 @@ import importlib
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from calcli import extras
 from calcli.errors import UsageError, unknown_name
@@ -24,7 +24,7 @@ Needs: TypeAlias = "Callable[[Params, int, Collection[str]], tuple[str, ...]]"
 
 
 def nothing(params: Params, features: int, sides: Collection[str]) -> tuple[str, ...]:
-    """What most methods need."""
+    """No packages: the needs of most methods."""
     return ()
 
 
@@ -114,7 +114,7 @@ class MethodSpec:
     Attributes
     ----------
     target
-        The module that holds `fit` and `predict`.
+        Where `fit` and `predict` are: ``module:Class``, or a module alone.
     multiclass
         ``native``, or ``one-vs-rest``: a binary method on each class probability, renormalised.
     order
@@ -136,7 +136,7 @@ class MethodSpec:
     sides
         Roles of the side inputs that it can use: ``model``, ``partition-data``, ``embedding-data``, ``edges``.
     keeps
-        Those of them that `predict` needs too, so that an artifact keeps them.
+        The side inputs that `predict` needs too, so that an artifact keeps them.
     extras
         Names of further output columns for ``--extra``, from its function ``extras(state, batch, sides)``.
     closed_form
@@ -202,7 +202,9 @@ class MethodSpec:
 
     def load(self) -> Method:
         """Import the method."""
-        return cast("Method", importlib.import_module(self.target))
+        module, _, name = self.target.partition(":")
+        method = importlib.import_module(module)
+        return cast("Method", getattr(method, name)() if name else method)
 
     def load_extended(self) -> ExtendedMethod:
         """Import a method of which a function is needed that not all have."""
@@ -231,13 +233,3 @@ class MethodSpec:
                 raise UsageError(unknown_name(f"{self.name} parameter", name, known))
             values[name] = known[name].parse(value)
         return values
-
-
-def in_family(family: Family, **shared: Any) -> Callable[..., MethodSpec]:
-    """A constructor of the specs of a family, whose methods are in modules of their names and have `shared` fields."""
-
-    def spec(name: str, simplicity: int, reference: str, summary: str, **fields: Any) -> MethodSpec:
-        target = f"calcli.methods.{family}.{name.replace('-', '_')}"
-        return MethodSpec(name, family, target, summary, reference, simplicity, **{**shared, **fields})
-
-    return spec

@@ -13,6 +13,9 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.numeric.links import CLIP, LEAST
 
+_BLOCK = 1 << 12
+"""How many rows are decomposed at a time, so that intermediate results stay in the processor's cache."""
+
 
 @dataclass(frozen=True, slots=True)
 class Members:
@@ -24,7 +27,7 @@ class Members:
         The probability of the positive class, shape (n, M); of each class, shape (n, M, K); or the mean of the amount,
         shape (n, M).
     variance
-        Of the amount, shape (n, M); None for classes.
+        The variance of the amount, shape (n, M); None for classes.
     """
 
     mean: FloatArray
@@ -39,7 +42,7 @@ class Members:
         return int(self.mean.shape[1])
 
     def only(self, member: int) -> Members:
-        """A member, as an ensemble of one; -1 is the last."""
+        """One member, as an ensemble of one; -1 is the last."""
         place = slice(member, None) if member == -1 else slice(member, member + 1)
         return Members(self.mean[:, place], None if self.variance is None else self.variance[:, place])
 
@@ -51,9 +54,9 @@ class Decomposed:
     Attributes
     ----------
     mean
-        Over the members: shape (n,), or (n, K) for more than two classes.
+        The mean over the members, shape (n,), or (n, K) for more than two classes.
     data, knowledge
-        In nats; of amounts in their square. Never negative.
+        Uncertainty in nats; for amounts in their square. Never negative.
     """
 
     mean: FloatArray
@@ -81,10 +84,6 @@ def decompose(members: Members) -> Decomposed:
     return Decomposed(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
-_BLOCK = 1 << 12
-"""Rows that are decomposed at a time, so that what is computed between stays in the processor's cache."""
-
-
 def _decompose_classes(prob: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     mean = _mean(prob)
     total, data = _entropy(mean, binary=mean.ndim == 1), _mean(_entropy(prob, binary=prob.ndim == 2))
@@ -92,14 +91,14 @@ def _decompose_classes(prob: FloatArray) -> tuple[FloatArray, FloatArray, FloatA
 
 
 def _mean(values: FloatArray) -> FloatArray:
-    """Over members."""
+    """The mean over members."""
     mean: FloatArray = np.einsum("nm...->n...", values)
     mean /= values.shape[1]
     return mean
 
 
 def _entropy(prob: FloatArray, *, binary: bool) -> FloatArray:
-    """In nats; of a probability and its complement, or over the last axis."""
+    """The entropy in nats of a probability and its complement, or of the last axis."""
     negative: FloatArray = _times_log(prob) + _times_log(1.0 - prob) if binary else _times_log(prob).sum(axis=-1)
     return -negative
 
@@ -130,7 +129,7 @@ def expected_kl(members: Members, parts: Decomposed) -> FloatArray:
 
 
 def _expected_kl_of_amounts(mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """From sums over members: the sum over m of (mu_m - mu_l)^2 is M (var mu + (mu_l - mubar)^2)."""
+    """`expected_kl` from sums over members: the sum over m of (mu_m - mu_l)^2 is M (var mu + (mu_l - mubar)^2)."""
     count = mean.shape[1]
     squares = np.square(mean - mean.mean(axis=1, keepdims=True))
     spread = count * (squares.mean(axis=1, keepdims=True) + squares)

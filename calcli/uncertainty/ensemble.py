@@ -1,29 +1,111 @@
-"""An ensemble of CatBoost models: the predictions of its members, and its state."""
+"""An ensemble of CatBoost models: its settings, the predictions of its members, and its state.
+
+A model that the user has trained can be taken for a virtual ensemble; its file says how it was trained.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
 from calcli.batch import Column, FloatArray
-from calcli.errors import FitError
+from calcli.errors import DataError, FitError, UsageError
 from calcli.learners import catboost
 from calcli.numeric.links import sigmoid
 from calcli.numeric.threads import threads
 from calcli.state import State
 from calcli.uncertainty.decomposition import Members
-from calcli.uncertainty.settings import LOSSES, Kind, Task
 
 if TYPE_CHECKING:
     from catboost import CatBoost, Pool
 
+Kind: TypeAlias = Literal["sglb", "sgb", "virtual"]
+Task: TypeAlias = Literal["binary", "multiclass", "regression"]
+
+KINDS: tuple[Kind, ...] = ("sglb", "sgb", "virtual")
+
+LOSSES: dict[Task, str] = {"binary": "Logloss", "multiclass": "MultiClass", "regression": "RMSEWithUncertainty"}
+"""The loss that CatBoost minimises for each task: the negative log-likelihood."""
 
 GREATEST = 1e150
 """Amounts and variances beyond it are refused: the sums of their squares would not be finite."""
+
+
+RATES = (0.001, 0.01, 0.1)
+DEPTHS = (3, 4, 5, 6)
+"""The grid of appendix A.2. The number of trees is not tuned: virtual members are cut from late ones."""
+
+DEEPEST = 16
+"""CatBoost has no deeper trees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an ensemble is trained.
+
+    Attributes
+    ----------
+    kind
+        ``sglb``: models trained by stochastic gradient Langevin boosting, which samples from the posterior.
+        ``sgb``: models each tree of which sees half of the rows. ``virtual``: one SGLB model, of which every so many
+        trees of the second half are a member.
+    members
+        M, how many there are.
+    trees, depth
+        The size of each model.
+    learning_rate
+        None leaves the choice to CatBoost.
+    """
+
+    kind: Kind = "sglb"
+    members: int = 10
+    trees: int = 1000
+    depth: int = 6
+    learning_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.members < 2:
+            raise UsageError(f"--members {self.members}: an ensemble needs two members or more", hint="try: 10")
+        if self.learning_rate is not None and not 0.0 < self.learning_rate <= 1.0:
+            raise UsageError(f"--learning-rate {self.learning_rate:g} is not above 0 and at most 1", hint="try: 0.1")
+        if not 1 <= self.depth <= DEEPEST:
+            raise UsageError(f"--depth {self.depth} is not between 1 and {DEEPEST}")
+        if self.kind == "virtual":
+            check_trees(self.trees, self.members)
+
+    @property
+    def models(self) -> int:
+        """How many models are trained."""
+        return 1 if self.kind == "virtual" else self.members
+
+    def params(self, task: Task, classes: int) -> dict[str, Any]:
+        """CatBoost's parameters.
+
+        Posterior sampling sets the diffusion temperature to N and the shrinkage to 1/(2N), as in equation 14.
+        """
+        params: dict[str, Any] = {"loss_function": LOSSES[task], "iterations": self.trees, "depth": self.depth}
+        if task == "multiclass":
+            params["classes_count"] = classes
+        if self.learning_rate is not None:
+            params["learning_rate"] = self.learning_rate
+        if self.kind == "sgb":
+            return params | {"bootstrap_type": "Bernoulli", "subsample": 0.5}
+        return params | {"posterior_sampling": True, "bootstrap_type": "No"}
+
+
+def check_trees(trees: int, members: int) -> None:
+    """Refuse a virtual ensemble of more members than half of the trees."""
+    if trees < 2 * members:
+        raise UsageError(
+            f"{trees} trees are too few for a virtual ensemble of {members} members: "
+            "its members are cut from the second half of the trees",
+            hint=f"try: --members {max(trees // 2, 2)}, or {2 * members} trees or more",
+        )
 
 
 @dataclass(frozen=True)
@@ -75,7 +157,7 @@ class Ensemble:
         return members
 
     def _virtual(self, pool: Pool) -> Members:
-        """Every so many trees of the second half, the shrinkage undone for each member (equation 15)."""
+        """Members at even steps through the second half of the trees, each with its shrinkage undone (equation 15)."""
         raw: FloatArray = self.models[0].virtual_ensembles_predict(
             pool,
             prediction_type="VirtEnsembles",
@@ -87,7 +169,7 @@ class Ensemble:
         return Members(_probabilities(raw))
 
     def _true(self, pool: Pool) -> Members:
-        """Each model is a member."""
+        """Members that are models of their own."""
         raw: FloatArray = np.stack(
             [model.predict(pool, prediction_type="RawFormulaVal", thread_count=threads()) for model in self.models],
             axis=1,
@@ -106,7 +188,7 @@ class Ensemble:
 
     @classmethod
     def from_state(cls, state: State) -> Ensemble:
-        """From `to_state`; a `ValueError` or `KeyError` where it is not an ensemble."""
+        """The inverse of `to_state`; a `ValueError` or `KeyError` if the state is not an ensemble's."""
         kind, task = str(state.params["kind"]), str(state.params["task"])
         names = state.params.get("names")
         files = tuple(state.blobs[_file(place)] for place in range(int(state.number("models"))))
@@ -143,7 +225,7 @@ def _listed(classes: Sequence[object]) -> str:
 
 
 def _probabilities(raw: FloatArray) -> FloatArray:
-    """Of the positive class from its log-odds, shape (n, M, 1), or of each class from logits, shape (n, M, K)."""
+    """Probabilities of the positive class from log-odds, shape (n, M, 1), or of each class from logits, (n, M, K)."""
     if raw.shape[2] == 1:
         return sigmoid(np.ascontiguousarray(raw[..., 0]))
     powers: FloatArray = np.exp(raw - raw.max(axis=2, keepdims=True))
@@ -163,3 +245,76 @@ def _refuse_not_finite(members: Members) -> None:
             f"member {member} of the ensemble predicts no finite number for row {row + 1} of these",
             hint="fit it again with a lower --learning-rate",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class UserModel:
+    """The facts in a model file.
+
+    Attributes
+    ----------
+    names
+        Its features, in order; numbers where it was trained without names.
+    categories
+        The indices of those that are categories.
+    classes
+        The classes as the file writes them, in its order; none for a regression.
+    posterior
+        Whether it was trained with posterior sampling.
+    trees, depth, learning_rate
+        The settings of its training; None where the file does not say.
+    """
+
+    file: bytes
+    task: Task
+    names: tuple[str, ...]
+    categories: tuple[int, ...]
+    classes: tuple[str, ...]
+    posterior: bool
+    trees: int
+    depth: int | None
+    learning_rate: float | None
+
+
+def read_user_model(file: bytes, name: str, members: int) -> UserModel:
+    """Read the bytes of a ``.cbm`` file; `name` is for messages, and there must be trees for so many `members`."""
+    try:
+        model = catboost.read(file)
+    except Exception as error:  # CatBoost raises errors of many kinds
+        raise DataError(
+            f"{name} is not a CatBoost model: {catboost.first_line(error)}", hint="save it with save_model('x.cbm')"
+        ) from None
+    # The task follows from the loss that the model was trained with.
+    options = json.loads(dict(model.get_metadata().items()).get("params", "{}"))
+    loss = str(options.get("loss_function", {}).get("type", "unknown"))
+    task = next((task for task, known in LOSSES.items() if known == loss), None)
+    if task is None:
+        raise DataError(
+            f"{name} was trained with the loss {loss}, which predicts no distribution",
+            hint=f"train it with one of {', '.join(LOSSES.values())}",
+        )
+    if model.get_text_feature_indices() or model.get_embedding_feature_indices():
+        raise DataError(f"{name} reads texts or embeddings", hint="calcli takes numbers, booleans and categories")
+    check_trees(int(model.tree_count_), members)
+    # How it was trained, and what it reads and predicts.
+    trained = model.get_all_params()
+    classes = () if task == "regression" else tuple(_text(label) for label in model.classes_)
+    return UserModel(
+        file=file,
+        task=task,
+        names=tuple(model.feature_names_),
+        categories=tuple(model.get_cat_feature_indices()),
+        classes=classes,
+        posterior=bool(options.get("boosting_options", {}).get("posterior_sampling", False)),
+        trees=int(model.tree_count_),
+        depth=trained.get("depth"),
+        learning_rate=trained.get("learning_rate"),
+    )
+
+
+def _text(label: object) -> str:
+    """A class as flags write it: 0.0 is 0, True is true."""
+    plain = label.item() if hasattr(label, "item") else label
+    if isinstance(plain, float) and plain.is_integer():
+        return str(int(plain))
+    return str(plain).lower() if isinstance(plain, bool) else str(plain)

@@ -57,7 +57,7 @@ class SeenFeatures:
 
     @classmethod
     def from_state(cls, state: State) -> SeenFeatures:
-        """From `to_state`."""
+        """The inverse of `to_state`."""
         numbers, names, roles = (state.params[key] for key in ("numbers", "values", "roles"))
         if not (isinstance(numbers, list) and isinstance(names, list) and isinstance(roles, list)):
             raise TypeError("it has no statistics of the features")
@@ -91,7 +91,7 @@ def make(
     Parameters
     ----------
     features
-        Their names, in order.
+        The names of the columns to make, in order.
     seen
         The scale of numbers and the values of categories, which are drawn uniformly.
     foreign
@@ -100,9 +100,9 @@ def make(
     rows
         How many to make.
     seed
-        Of all random draws.
+        The seed of all random draws.
     first
-        Take its first rows, and their own mean and deviation, in place of rows drawn without replacement.
+        Take the first rows of the table, and their own mean and deviation, in place of rows drawn at random.
     """
     if rows > len(foreign):
         raise DataError(

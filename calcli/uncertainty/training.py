@@ -18,8 +18,7 @@ from calcli.numeric.folds import held_out
 from calcli.numeric.losses import log_loss, mixture_log_loss
 from calcli.numeric.rng import stream
 from calcli.uncertainty.decomposition import Members, decompose
-from calcli.uncertainty.ensemble import Ensemble
-from calcli.uncertainty.settings import DEPTHS, RATES, Settings, Task
+from calcli.uncertainty.ensemble import DEPTHS, RATES, Ensemble, Settings, Task
 
 if TYPE_CHECKING:
     from catboost import Pool
@@ -29,7 +28,7 @@ HELD_OUT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class GridCell:
     """A cell of the grid, with the log-loss of a single model on held-out rows."""
 
     settings: Settings
@@ -65,7 +64,7 @@ class Trainer:
         return catboost.to_bytes(catboost.train(pool, params, seed=int(rng.integers(2**31 - 1)), each=each))
 
     def trials(self, settings: Settings) -> Iterator[tuple[str, Settings, Callable[[], float]]]:
-        """Each learning rate and depth of the grid, by its name, with the function that computes its `Trial.loss`."""
+        """The name and settings of each cell of the grid, and the function that computes its `GridCell.loss`."""
         rows = self.rows
         apart = held_out(len(rows), HELD_OUT, stream(self.seed, "uncertainty", "tune"))
         if self.task != "regression":  # models are trained on all classes: none is held out whole
@@ -89,7 +88,7 @@ class Trainer:
 
 
 def log_loss_rows(members: Members, rows: Batch) -> FloatArray:
-    """The log-loss of each row: of the members' mean probability, or of the mixture of their distributions."""
+    """The log-loss of each row for the members' mean probability, or for the mixture of their distributions."""
     if members.variance is not None:
         return mixture_log_loss(members.mean, members.variance, rows.targets)
     return log_loss(decompose(members).mean, rows.labels)

@@ -20,10 +20,8 @@ from calcli.artifacts.manifest import JsonObject
 from calcli.batch import Batch, Column, FloatArray
 from calcli.diagrams.suffixes import promised
 from calcli.ensembles.load import EnsembleModel, load_ensemble
-from calcli.ensembles.manifest import manifest_of
-from calcli.ensembles.metrics import EnsembleMetrics, compare_ensemble, measurements
-from calcli.ensembles.picture import FORMATS, draw
-from calcli.ensembles.train import adopt_model, check_predicts, checkpoint_key, train_ensemble, trainer_of
+from calcli.ensembles.metrics import FORMATS, EnsembleMetrics, compare_ensemble, draw, measurements
+from calcli.ensembles.train import adopt_model, check_predicts, checkpoint_key, manifest_of, train_ensemble, trainer_of
 from calcli.errors import DataError, UsageError
 from calcli.files import base_name
 from calcli.fitting.side_inputs import read_model
@@ -39,10 +37,9 @@ from calcli.tables.load import load as load_rows
 from calcli.tables.request import BadRows
 from calcli.tables.side_tables import load_auxiliary, load_numbers
 from calcli.tables.source import Data, Source, open_source
+from calcli.uncertainty.ensemble import Kind, Settings, UserModel, read_user_model
 from calcli.uncertainty.ood import SeenFeatures, make
-from calcli.uncertainty.settings import Kind, Settings
-from calcli.uncertainty.training import Trial
-from calcli.uncertainty.user_models import UserModel, read_user_model
+from calcli.uncertainty.training import GridCell
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +142,7 @@ class EnsembleResult:
     binding: Binding
     path: Path | Url | None
     model: EnsembleModel | None = None
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[GridCell, ...] = ()
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
 

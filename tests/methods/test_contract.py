@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -267,7 +268,8 @@ def test_no_name_stands_twice_in_the_catalog() -> None:
 
 
 @EACH
-def test_a_row_names_its_module_and_its_test(row: MethodSpec) -> None:
-    stem = row.name.replace("-", "_")
-    assert row.target.rsplit(".", 1)[1] == stem
-    assert len(list(Path(__file__).parent.rglob(f"test_{stem}.py"))) == 1
+def test_a_row_names_its_method_and_its_test(row: MethodSpec) -> None:
+    assert re.split("[.:]", row.target)[-1].lower() == row.name.replace("-", "")
+    assert callable(row.load().fit)
+    module = row.target.partition(":")[0].rpartition(".")[2]
+    assert len(list(Path(__file__).parent.rglob(f"test_{module}.py"))) == 1

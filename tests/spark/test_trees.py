@@ -19,7 +19,7 @@ from calcli.methods.mbct.forest import Forest
 from calcli.methods.mbct.mbct import Start, rows_of, weighted_rows
 from calcli.methods.mbct.nodes import Growth
 from calcli.methods.mbct.search_grid import LINKS
-from calcli.methods.scaling import platt
+from calcli.methods.scaling.linear import Platt
 from calcli.models.calibrator import CalibratorModel
 from calcli.spark import sample, trees
 from calcli.spark.rows import KEY, KEYS, with_keys
@@ -92,7 +92,7 @@ def test_trees_grow_on_all_rows_that_are_not_held_out(session: Any, few: None, t
     state = found.model.calibrator.state
     assert_grown(state, batch)
     # Its start is that of Platt scaling, and what is measured are the others.
-    start = platt.fit(batch, NO_SIDE_INPUTS, {}, 0)
+    start = Platt().fit(batch, NO_SIDE_INPUTS, {}, 0)
     assert state.number("a") == pytest.approx(start.number("a"), rel=1e-9)
     assert state.number("b") == pytest.approx(start.number("b"), rel=1e-9)
     others = frame.filter(fold == 0)

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 import calcli
-from calcli.methods.graphs.scheme import GCN, Scheme
+from calcli.methods.graphs.mixing import GCN, Scheme
 
 HOUSE = calcli.Flags(node_id="house")
 

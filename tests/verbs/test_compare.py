@@ -14,7 +14,7 @@ from calcli.batch import Batch
 from calcli.errors import DataError, UsageError
 from calcli.fitting import model_selection, workers
 from calcli.methods import calibrator, catalog
-from calcli.methods.scaling import platt, temperature
+from calcli.methods.scaling.linear import Platt, Temperature
 from calcli.metrics.base import Scored
 from calcli.metrics.paired import paired
 from calcli.metrics.proper import nll_rows
@@ -110,7 +110,7 @@ def test_a_method_that_fails_is_a_row_with_its_reason(here: Path, monkeypatch: p
     def explode(*_: object) -> None:
         raise FloatingPointError("sparks")
 
-    monkeypatch.setattr(platt, "gather", explode)
+    monkeypatch.setattr(Platt, "gather", explode)
     report = run("train.parquet").report
     assert report.score("platt").status == "failed"
     assert report.score("platt").reason == "FloatingPointError: sparks"
@@ -127,13 +127,13 @@ def test_the_budget_skips_all_but_the_identity(here: Path) -> None:
 
 def test_a_slow_method_ends_with_its_fold(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that goes on by a second with each fit."""
-    finish, seconds = temperature.finish, [0.0]
+    finish, seconds = Temperature.finish, [0.0]
 
     def slow(*args: object):
         seconds[0] += 1.0
         return finish(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(temperature, "finish", slow)
+    monkeypatch.setattr(Temperature, "finish", slow)
     for module in (model_selection, workers):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     report = run("train.parquet", methods="temperature", budget=1.5).report

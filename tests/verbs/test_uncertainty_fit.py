@@ -20,8 +20,7 @@ from calcli.learners import catboost as learner
 from calcli.models.calibrator import load
 from calcli.tables.binding_types import Flags
 from calcli.uncertainty.decomposition import Members
-from calcli.uncertainty.ensemble import Ensemble
-from calcli.uncertainty.settings import DEPTHS, RATES, Settings
+from calcli.uncertainty.ensemble import DEPTHS, RATES, Ensemble, Settings
 from calcli.verbs.inspect import inspect
 from calcli.verbs.uncertainty import EnsembleRequest, fit
 from tests.support.ensembles import FEW, ensemble, table

@@ -1,16 +1,4 @@
-"""Inductive Venn-Abers prediction (Vovk, Petej & Fedorova 2015).
-
-A new row with score s is added to the calibration rows twice, once with label 0 and once with label 1; isotonic
-regression of each gives s the values p0 and p1. One of the two is fitted to the true label, so that together they are
-calibrated whatever the distribution; p = p1 / (1 - p0 + p1) merges them, and p1 - p0 tells how much the calibration
-rows leave open at s. `interval` gives the two. More than two classes: each against the rest.
-
-Both values are step functions of s, found for all s at once. Isotonic regression is the slope of the greatest convex
-minorant of the points P_i = (weight, positive weight) of the i lowest scores. A row with label 1 right before the i-th
-score moves all later points by (1, 1), and p1 is the slope of the segment that bridges the hull of the points before
-and the hull of the points after the gap. As i grows, both ends of the bridge only move to the right: one sweep finds
-all bridges. p0 is the same in a mirror. The added row has weight 1.
-"""
+"""Inductive Venn-Abers prediction: isotonic regression with the row added under each label."""
 
 from __future__ import annotations
 
@@ -19,57 +7,60 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
-from calcli.methods.base import Params, Sums
+from calcli.methods.base import Params, ScoresMethod, Sums
 from calcli.numeric.bins import just_above, just_below
 from calcli.numeric.links import against_rest
-from calcli.numeric.pooled import by_score
 from calcli.state import State, unnest
 
 
-def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
-    return finish(gather(batch, params), params)
+class VennAbers(ScoresMethod):
+    """Inductive Venn-Abers prediction (Vovk, Petej & Fedorova 2015).
 
+    A new row with score s is added to the calibration rows twice, once with label 0 and once with label 1; isotonic
+    regression of each gives s the values p0 and p1. One of the two is fitted to the true label, so that together they
+    are calibrated whatever the distribution; p = p1 / (1 - p0 + p1) merges them, and p1 - p0 tells how much the
+    calibration rows leave open at s. `interval` gives the two. More than two classes: each against the rest.
 
-def gather(batch: Batch, params: Params) -> Sums:
-    return Sums(scores={"all": by_score(batch.score, batch.labels, batch.weight)})
+    Both values are step functions of s, found for all s at once. Isotonic regression is the slope of the greatest
+    convex minorant of the points P_i = (weight, positive weight) of the i lowest scores. A row with label 1 right
+    before the i-th score moves all later points by (1, 1), and p1 is the slope of the segment that bridges the hull of
+    the points before and the hull of the points after the gap. As i grows, both ends of the bridge only move to the
+    right: one sweep finds all bridges. p0 is the same in a mirror. The added row has weight 1.
+    """
 
+    def finish(self, sums: Sums, params: Params) -> State:
+        pooled = sums.scores["all"]
+        p1 = np.append(_with_one_more(pooled.weight, pooled.positive), 1.0)  # above all scores
+        mirrored = _with_one_more(pooled.weight[::-1], (pooled.weight - pooled.positive)[::-1])
+        p0 = np.append(0.0, 1.0 - mirrored[::-1])  # below all scores
+        # p1 holds for scores up to and including its own, p0 from its own on; equal neighbours are one step.
+        step1, step0 = np.diff(p1) != 0, np.diff(p0) != 0
+        return State(
+            arrays={
+                "upto": pooled.score[step1],
+                "p1": np.append(p1[:-1][step1], 1.0),
+                "from": pooled.score[step0],
+                "p0": np.append(0.0, p0[1:][step0]),
+            }
+        )
 
-def finish(sums: Sums, params: Params) -> State:
-    pooled = sums.scores["all"]
-    p1 = np.append(_with_one_more(pooled.weight, pooled.positive), 1.0)  # above all scores
-    mirrored = _with_one_more(pooled.weight[::-1], (pooled.weight - pooled.positive)[::-1])
-    p0 = np.append(0.0, 1.0 - mirrored[::-1])  # below all scores
-    # p1 holds for scores up to and including its own, p0 from its own on; equal neighbours are one step.
-    step1, step0 = np.diff(p1) != 0, np.diff(p0) != 0
-    return State(
-        arrays={
-            "upto": pooled.score[step1],
-            "p1": np.append(p1[:-1][step1], 1.0),
-            "from": pooled.score[step0],
-            "p0": np.append(0.0, p0[1:][step0]),
-        }
-    )
+    def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
+        p0, p1 = _binary_interval(state, batch.score)
+        return p1 / (1.0 - p0 + p1)
 
+    def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
+        p0 = terms.steps(score[0], just_below(state.array("from")), state.array("p0"), "right")
+        p1 = terms.steps(score[0], just_above(state.array("upto")), state.array("p1"), "left")
+        return (p1 / (1.0 - p0 + p1),)
 
-def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
-    p0, p1 = _binary_interval(state, batch.score)
-    return p1 / (1.0 - p0 + p1)
-
-
-def formula(state: State, score: Terms, features: Inputs) -> Terms:
-    p0 = terms.steps(score[0], just_below(state.array("from")), state.array("p0"), "right")
-    p1 = terms.steps(score[0], just_above(state.array("upto")), state.array("p1"), "left")
-    return (p1 / (1.0 - p0 + p1),)
-
-
-def interval(state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:
-    """p0 and p1 of each row; with more than two classes a column for each class against the rest."""
-    if batch.classes == 2:
-        return _binary_interval(state, batch.score)
-    states = unnest(state, [str(index) for index in range(batch.classes)])
-    scores = against_rest(batch.score)
-    pairs = [_binary_interval(part, scores[:, int(name)]) for name, part in states.items()]
-    return np.column_stack([p0 for p0, _ in pairs]), np.column_stack([p1 for _, p1 in pairs])
+    def interval(self, state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:
+        """p0 and p1 of each row; with more than two classes a column for each class against the rest."""
+        if batch.classes == 2:
+            return _binary_interval(state, batch.score)
+        states = unnest(state, [str(index) for index in range(batch.classes)])
+        scores = against_rest(batch.score)
+        pairs = [_binary_interval(part, scores[:, int(name)]) for name, part in states.items()]
+        return np.column_stack([p0 for p0, _ in pairs]), np.column_stack([p1 for _, p1 in pairs])
 
 
 def _binary_interval(state: State, z: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -96,7 +87,7 @@ def _with_one_more(weight: FloatArray, positive: FloatArray) -> FloatArray:
 
 
 def _following(x: list[float], y: list[float]) -> list[int]:
-    """For each point the next corner of the lower hull of it and all points after it."""
+    """The next corner after each point of the lower hull of that point and all points after it."""
     last = len(x) - 1
     following = [last] * (last + 1)
     for k in range(last - 1, -1, -1):

@@ -2,8 +2,9 @@
 
 Rows are clustered by an `embedding`, such as the SHAP values of a model, and each cluster gets a calibrator that is
 shrunk to that of all rows (`mixture`). A row is calibrated by the clusters near it, weighted by their distance
-(`partition`). The temperature of these weights and the shrinkage are chosen by cross-validation (`tempering`), the
-global calibrator alone among the candidates.
+(`partition`). The temperature of these weights and the shrinkage are chosen by cross-validation, the global calibrator
+alone among the candidates. Clusters of columns have a formula too: the distances of a row to the centroids, and the
+calibrators of the nearest ones.
 """
 
 from __future__ import annotations
@@ -13,15 +14,22 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray, SideInputs
-from calcli.expressions import Inputs, Terms
+from calcli import expressions as terms
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
+from calcli.errors import UsageError
+from calcli.expressions import MOST, Every, Inputs, Number, Switch, Term, Terms
+from calcli.learners.clustering import on_grid
+from calcli.learners.encoding import Encoding
 from calcli.methods import catalog
 from calcli.methods.base import SETTINGS, Params, Section, candidates, number
-from calcli.methods.clusters import explanation, facts, partition
-from calcli.methods.clusters import formula as clusters_formula
-from calcli.methods.clusters.mixture import Inner, Mixture
-from calcli.methods.clusters.partition import Partition, shares
-from calcli.methods.clusters.tempering import TAUS, TEMPERATURES, temper
+from calcli.methods.calibrator import FittedMethod
+from calcli.methods.clusters import explanation, partition
+from calcli.methods.clusters.embedding import Plain
+from calcli.methods.clusters.mixture import TAUS, TEMPERATURES, Inner, Mixture, temper
+from calcli.methods.clusters.partition import NEAREST, NEGLIGIBLE, Partition, shares
+from calcli.methods.formula import formula_of, score_formula_of
+from calcli.methods.shrinkage import own_share
+from calcli.numeric import link_terms
 from calcli.numeric.links import probabilities
 from calcli.state import Json, State, nest, pack_texts, unnest
 
@@ -39,7 +47,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     # Statistics of the clusters, for `explain`.
     cluster = near.place[:, 0]
     probs = {"raw": probabilities(batch.score), "unified": chosen.everyone, "ccl": chosen.prob}
-    known = facts.of_clusters(batch, cluster, len(clusters), probs)
+    known = explanation.of_clusters(batch, cluster, len(clusters), probs)
     whole = nest({"partition": clusters.to_state(), "mixture": mixture.to_state()})
     tau: Json = None if math.isinf(chosen.tau) else chosen.tau
     chosen_params: dict[str, Json] = {
@@ -55,8 +63,8 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     }
     arrays = {
         "facts": known,
-        "clustering": facts.of_clustering(batch, cluster, known),
-        **pack_texts(facts.set_apart(batch, cluster, len(clusters)), "apart"),
+        "clustering": explanation.of_clustering(batch, cluster, known),
+        **pack_texts(explanation.set_apart(batch, cluster, len(clusters)), "apart"),
     }
     return State({**whole.params, **chosen_params}, {**whole.arrays, **arrays}, whole.blobs)
 
@@ -71,10 +79,6 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     return mixture.predict(Batch(batch.score), belongs, state.number("tau"))
 
 
-def formula(state: State, score: Terms, features: Inputs) -> Terms:
-    return clusters_formula.formula(state, score, features)
-
-
 def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatArray]:
     """The cluster whose centroid is nearest."""
     clusters = Partition.of_state(unnest(state, ["partition"])["partition"], sides)
@@ -82,10 +86,137 @@ def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatA
 
 
 def explain(state: State) -> tuple[Section, ...]:
-    """The clusters."""
     return explanation.sections(state)
 
 
 def inner_name(asked: str, classes: int) -> str:
     """The method that calibrates clusters; ``auto`` is `platt` for two classes and `temperature` for more."""
     return asked if asked != "auto" else "platt" if classes == 2 else "temperature"
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    """The probability of the positive class, or of each class."""
+    parts = unnest(state, ["partition", "mixture"])
+    mixture = Mixture.of_state(parts["mixture"], str(state.params["inner"]))
+    everyone = formula_of(mixture.everyone, score, {})
+    tau = math.inf if state.params["tau"] is None else state.number("tau")
+    if math.isinf(tau):
+        return everyone
+    shared = link_terms.scores(everyone)
+    kept = own_share(mixture.information, tau).tolist()
+    of_clusters = [
+        everyone if part is None else _shrunk(_own(part, score), share, shared)
+        for part, share in zip(mixture.parts, kept, strict=True)
+    ]
+    if len(of_clusters) == 1:
+        return of_clusters[0]
+    distances = _distances(_partition(parts["partition"]), features)
+    temperature = state.number("temperature") * parts["partition"].number("spread")
+    return _mixed(of_clusters, distances, temperature)
+
+
+def _partition(state: State) -> Partition:
+    kind = str(unnest(state, ["embedding"])["embedding"].params["kind"])
+    if kind in ("shap", "leaves"):
+        seen = "SHAP values" if kind == "shap" else "leaves"
+        raise UsageError(
+            f"clusters by the {seen} of a model have no formula",
+            hint="clusters by columns do: --set embedding=columns, features or top",
+        )
+    return Partition.of_state(state, NO_SIDE_INPUTS)
+
+
+def _own(part: FittedMethod | np.ndarray, score: Terms) -> Terms:
+    """The score that the cluster's own calibrator gives."""
+    if isinstance(part, FittedMethod):
+        return score_formula_of(part, score)
+    rates = tuple(Number(float(rate)) for rate in part)
+    return link_terms.scores(rates[1:] if len(score) == 1 else rates)
+
+
+def _shrunk(own: Terms, kept: float, shared: Terms) -> Terms:
+    if kept < 1.0:
+        own = tuple(kept * one + (1.0 - kept) * other for one, other in zip(own, shared, strict=True))
+    return link_terms.probabilities(own)
+
+
+def _distances(clusters: Partition, features: Inputs) -> list[Term]:
+    """The squared distance to each centroid less the square of the row's own length: whole numbers, and exact."""
+    embedding = clusters.embedding
+    assert isinstance(embedding, Plain)
+    encoding = embedding.encoding
+    numbers = [_on_grid(one, clusters) for one in _numbers(encoding, features)]
+    centroids = clusters.centroids
+    distances = [
+        terms.linear((-2.0 * centre[: len(numbers)]).tolist(), numbers) + float(length)
+        for centre, length in zip(centroids, np.square(centroids).sum(axis=1), strict=True)
+    ]
+    first = len(numbers)
+    unit = float(on_grid(np.ones((1, centroids.shape[1])), clusters.step)[0, 0])  # of a coordinate that is 1
+    for name, levels in zip(encoding.categories, encoding.levels, strict=True):
+        known = tuple(range(len(levels)))
+        place = Switch(features[name], tuple(levels), tuple(map(Number, map(float, known))), Number(float(len(levels))))
+        products = -2.0 * unit * centroids[:, first : first + len(levels)]
+        distances = [
+            distance + Switch(place, known, tuple(map(Number, row.tolist())), Number(0.0))
+            for distance, row in zip(distances, products, strict=True)
+        ]
+        first += len(levels)
+    return distances
+
+
+def _numbers(encoding: Encoding, features: Inputs) -> list[Term]:
+    """`Encoding.coordinates` of the columns that are numbers, as terms."""
+    made: list[Term] = []
+    for name, median, mean, scale in zip(
+        encoding.numbers, encoding.median.tolist(), encoding.mean.tolist(), encoding.scale.tolist(), strict=True
+    ):
+        column = features[name]
+        known = terms.choose(Every((column >= -MOST, column <= MOST)), column, median)
+        made.append((known - mean) / scale if scale > 0 else Number(0.0))
+    return made
+
+
+def _on_grid(coordinate: Term, clusters: Partition) -> Term:
+    """`points.on_grid`, as a term."""
+    width = clusters.centroids.shape[1]
+    most = float(on_grid(np.full((1, width), np.inf), clusters.step)[0, 0])
+    return terms.clip(terms.rounded(coordinate / clusters.step), -most, most)
+
+
+def _mixed(of_clusters: list[Terms], distances: list[Term], temperature: float) -> Terms:
+    """The mean of the clusters' probabilities, weighted by the shares of the row in them."""
+    least: Term = terms.least(*distances)
+    if temperature == 0.0:
+        return terms.at_place(_first(distances, least), of_clusters)
+    places, shares = _nearest(distances, least, temperature)
+    whole = terms.total(shares)
+    weighted = [
+        [share * prob for prob in terms.at_place(place, of_clusters)]
+        for place, share in zip(places, shares, strict=True)
+    ]
+    return tuple(terms.total(of_class) / whole for of_class in zip(*weighted, strict=True))
+
+
+def _nearest(distances: list[Term], least: Term, temperature: float) -> tuple[list[Term], list[Term]]:
+    """The nearest clusters (the first of equally near ones), and a number proportional to the share in each."""
+    places: list[Term] = []
+    shares: list[Term] = []
+    closest = least
+    for _ in range(min(NEAREST, len(distances))):
+        place = _first(distances, closest)
+        share = terms.exp((least - closest) / (2.0 * temperature))
+        places.append(place)
+        shares.append(terms.choose(share >= NEGLIGIBLE, share, 0.0))
+        distances = [
+            terms.choose(Every((place > at - 0.5, place < at + 0.5)), MOST, distance)
+            for at, distance in enumerate(distances)
+        ]
+        closest = terms.least(*distances)
+    return places, shares
+
+
+def _first(distances: list[Term], closest: Term) -> Term:
+    """The place of the first cluster at the closest distance."""
+    cases = tuple((distance <= closest, Number(float(at))) for at, distance in enumerate(distances[:-1]))
+    return terms.Choice(cases, Number(float(len(distances) - 1)))

@@ -14,17 +14,17 @@ import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.errors import DataError, UsageError
-from calcli.learners import catboost, foreign
+from calcli.learners import catboost, tree_models
+from calcli.learners.catboost import surrogate
 from calcli.learners.encoding import Encoding
-from calcli.learners.surrogate import surrogate
-from calcli.learners.tree_model import CatBoostTrees, TreeModel
+from calcli.learners.tree_models import CatBoostTrees, TreeModel
 from calcli.methods.base import Params
 from calcli.state import State, nest, unnest
 
 Kind: TypeAlias = Literal["shap", "leaves", "columns", "features", "top"]
 
 TREES = 16
-"""The embedding ``leaves`` uses at most so many trees, evenly spaced."""
+"""How many trees the embedding ``leaves`` uses at most, evenly spaced."""
 
 TOP = 0.15
 """The share of the features that the embedding ``top`` keeps, as the paper's comparison does."""
@@ -33,13 +33,13 @@ _SURROGATE = "surrogate.cbm"
 
 
 Embedding: TypeAlias = "Nothing | Plain | Shap | Leaves"
-"""From features to points, shape (n, d). The state has all but a model of the user, which the artifact keeps as a side
+"""A map from features to points, shape (n, d). Its state lacks only a user's model, which the artifact keeps as a side
 input.
 """
 
 
 def pieces(features: Mapping[str, Column], rows: int = 8192) -> Iterator[dict[str, Column]]:
-    """Some rows at a time: embedding takes far more memory than its result."""
+    """The features, some rows at a time: embedding takes far more memory than its result."""
     for start in range(0, len(next(iter(features.values())).values), rows):
         yield {name: column.take(slice(start, start + rows)) for name, column in features.items()}
 
@@ -54,7 +54,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Embedding
         return Plain(Encoding.of(_named(features, str(params["columns"])), weight, standardise=False))
     own: CatBoostTrees | None = None
     if "model" in sides.blobs:
-        model = foreign.read_model(sides.blobs["model"])
+        model = tree_models.read_model(sides.blobs["model"])
     elif (stand_in := surrogate(batch, seed)) is None:
         return Nothing()
     else:
@@ -65,7 +65,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Embedding
 
 
 def of_state(state: State, sides: SideInputs) -> Embedding:
-    """The embedding that `to_state` kept; `sides` hold the user's model, if it was one."""
+    """The embedding that `to_state` kept; `sides` hold the user's model, if it uses one."""
     kind = state.params["kind"]
     if kind == "plain":
         return Plain(Encoding.of_state(unnest(state, ["encoding"])["encoding"]))
@@ -73,7 +73,7 @@ def of_state(state: State, sides: SideInputs) -> Embedding:
         return Nothing()
     content = state.blobs.get(_SURROGATE)
     own = None if content is None else CatBoostTrees(catboost.read(content))
-    model = own or foreign.read_model(sides.blobs["model"])
+    model = own or tree_models.read_model(sides.blobs["model"])
     if kind == "shap":
         return Shap(model, own)
     return Leaves(model, own, *(state.array(name).astype(np.int64) for name in ("tree", "leaf")))
@@ -84,7 +84,7 @@ def _blobs(own: CatBoostTrees | None) -> dict[str, bytes]:
 
 
 def _named(features: Mapping[str, Column], start: str) -> dict[str, Column]:
-    """The numbers whose names begin so."""
+    """The numeric features whose names begin with `start`."""
     numbers = {
         name: column for name, column in features.items() if name.startswith(start) and column.role != "category"
     }

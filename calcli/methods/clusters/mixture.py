@@ -1,8 +1,9 @@
 """A calibrator for each cluster, shrunk to the global one; rows are calibrated by a mixture of their clusters.
 
-FittedMethod c is fitted with every row weighted by its share u_c in the cluster. It is shrunk to the calibrator of all
+Calibrator c is fitted with every row weighted by its share u_c in the cluster. It is shrunk to the calibrator of all
 rows (`calcli.methods.shrinkage`, rows weighted by u_c), and the mixture predicts sum u_c p_c. With tau = 0 clusters
-stand alone, as in the paper.
+stand alone, as in the paper. Cross-validation chooses tau, and the temperature by which rows belong to several
+clusters.
 """
 
 from __future__ import annotations
@@ -16,17 +17,30 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray
 from calcli.errors import FitError
+from calcli.learners.clustering import NearestCentroids
 from calcli.methods import calibrator
 from calcli.methods.calibrator import FittedMethod
-from calcli.methods.clusters.partition import Shares
+from calcli.methods.clusters.partition import Partition, Shares, shares
 from calcli.methods.shrinkage import information, own_share
 from calcli.methods.spec import MethodSpec
+from calcli.numeric.folds import Split, tested
 from calcli.numeric.links import probabilities, scores
+from calcli.numeric.losses import log_loss
+from calcli.numeric.score_folds import splits_by_score
 from calcli.numeric.sums import totals
 from calcli.state import State, nest, unnest
 
+TEMPERATURES = (0.0, 0.5, 1.0, 2.0)
+TAUS = (math.inf, 100.0, 30.0, 10.0, 3.0, 0.0)
+
+FOLDS = 5
+
+_SAME = 1e-9
+"""Relative differences of the loss up to this count as ties; the stronger shrinkage wins them."""
+
+
 Part: TypeAlias = FittedMethod | FloatArray | None
-"""Of a cluster: a calibrator; the rate of each class where its rows do not suffice; None without rows."""
+"""A cluster's calibrator; the rate of each class if its rows do not suffice; None without rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +105,7 @@ class Mixture:
         return self.predict_each(batch, shares, (tau,))[0]
 
     def predict_each(self, batch: Batch, shares: Shares, taus: Sequence[float]) -> list[FloatArray]:
-        """The same for several tau, at little more than the cost of one."""
+        """Probabilities for several tau, at little more than the cost of one."""
         everyone = self.everyone.predict(batch)
         mixed = [everyone if math.isinf(tau) else np.zeros(everyone.shape) for tau in taus]
         finite = [(mixed[place], own_share(self.information, tau)) for place, tau in enumerate(taus) if tau < math.inf]
@@ -135,3 +149,68 @@ def _predicted(part: FittedMethod | FloatArray, batch: Batch) -> FloatArray:
     if isinstance(part, FittedMethod):
         return part.predict(batch)
     return np.full(len(batch), part[1]) if batch.classes == 2 else np.repeat(part[None, :], len(batch), axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tempered:
+    """The choice, and out-of-fold predictions with it and with the global calibrator alone (`everyone`).
+
+    See `calcli.methods.clusters.partition` for the temperature and `calcli.methods.shrinkage` for tau.
+    """
+
+    temperature: float
+    tau: float
+    prob: FloatArray
+    everyone: FloatArray
+
+
+def temper(
+    batch: Batch,
+    partition: Partition,
+    near: NearestCentroids,
+    inner: Inner,
+    temperatures: Sequence[float],
+    taus: Sequence[float],
+    seed: int,
+) -> Tempered:
+    """The temperature and the tau of least log-loss, by cross-validation.
+
+    Clusters do not depend on the labels, so they are not formed anew for each fold.
+    """
+    # Rows with the same score and clusters share a fold.
+    beside = [*near.place.T.astype(np.float64), *near.distance.T]
+    splits = splits_by_score(batch.score, batch.labels, FOLDS, seed, "ccl folds", beside, batch.units)
+    judged = tested(splits, len(batch)) if splits else np.ones(len(batch), dtype=np.bool_)
+    if not judged.all():  # nothing is before the first rows: they are predicted from the others, and not judged by
+        splits.append(Split(judged, ~judged))
+
+    def predict(temperature: float, taus: Sequence[float]) -> list[FloatArray]:
+        return _held_out(inner, batch.bare, shares(near, temperature, partition.spread), len(partition), splits, taus)
+
+    # The loss of each pair; at tau = inf the temperature does not matter.
+    losses: dict[tuple[float, float], float] = {}
+    for temperature in temperatures:
+        for tau, prob in zip(taus, predict(temperature, taus), strict=True):
+            loss = float(np.average(log_loss(prob, batch.labels)[judged], weights=batch.weights[judged]))
+            losses.setdefault((math.inf, 0.0) if math.isinf(tau) else (tau, temperature), loss)
+    # The strongest shrinkage of the best pairs.
+    least = min(losses.values())
+    tau, temperature = max(pair for pair, loss in losses.items() if loss <= least * (1.0 + _SAME))
+    prob, everyone = predict(temperature, (tau, math.inf))
+    return Tempered(temperature, tau, prob, everyone)
+
+
+def _held_out(
+    inner: Inner, batch: Batch, belongs: Shares, clusters: int, splits: Sequence[Split], taus: Sequence[float]
+) -> list[FloatArray]:
+    """The out-of-fold predictions of all rows, for each tau."""
+    if not splits:  # all rows are in one fold: none can be held out
+        everyone = inner.fit(batch).predict(batch)
+        return [everyone for _ in taus]
+    probs = [np.empty(batch.score.shape) for _ in taus]
+    for train, test in splits:
+        mixture = Mixture.fit(inner, batch.take(train), belongs[train], clusters)
+        predicted = mixture.predict_each(batch.take(test), belongs[test], taus)
+        for prob, of_fold in zip(probs, predicted, strict=True):
+            prob[test] = of_fold
+    return probs

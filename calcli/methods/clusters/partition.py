@@ -1,4 +1,4 @@
-"""Clusters of rows: their centroids, and the shares of each row in them.
+"""Clusters of rows: how many there are, their centroids, and the shares of each row in them.
 
 A row belongs to the clusters of the nearest centroids with shares proportional to exp(-D_c / (2 T s^2)), D_c its
 squared distance to centroid c and s^2 the median of the least such distance over the rows of the fit. At temperature
@@ -7,7 +7,7 @@ T = 0 it belongs to the nearest alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import cast
@@ -15,16 +15,19 @@ from typing import cast
 import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray, SideInputs
-from calcli.learners.clustering import Clustering, centroids
+from calcli.learners.clustering import Clustering, NearestCentroids, centroids, nearest, on_grid, step_of
 from calcli.learners.encoding import feature_codes, weighted_median
-from calcli.learners.points import NearestCentroids, nearest, on_grid, step_of
 from calcli.methods.base import Params, number
 from calcli.methods.clusters import embedding as embeddings
-from calcli.methods.clusters.elbow import elbow, homogeneity, tried
 from calcli.methods.clusters.embedding import Embedding, pieces
 from calcli.numeric.score_folds import row_keys
 from calcli.numeric.sums import totals
 from calcli.state import State, nest, unnest
+
+COUNTS = tuple(range(5, 101, 5))
+
+ROWS_EACH = 200
+"""``clusters=auto`` tries those of `COUNTS` that leave at least `ROWS_EACH` rows for each cluster."""
 
 NEAREST = 5
 """A row belongs to at most so many clusters."""
@@ -47,7 +50,7 @@ class Shares:
         return Shares(self.cluster[rows], self.share[rows])
 
     def of_each(self, clusters: int) -> Iterator[tuple[IntArray, FloatArray]]:
-        """For each cluster the rows that belong to it, in their order, and their shares."""
+        """The rows that belong to each cluster, in their order, and their shares."""
         flat, share = self.cluster.ravel(), self.share.ravel()
         order = np.argsort(flat.astype(np.int16), kind="stable")  # so short, numpy sorts them in linear time
         ends = np.searchsorted(flat[order], np.arange(clusters + 1))
@@ -130,7 +133,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> tuple[Par
 
 @dataclass(frozen=True)
 class _Sample:
-    """The rows that are clustered, all or a sample, calibration rows first; `label` is that of calibration rows."""
+    """The rows that are clustered, all or a sample, calibration rows first; only those have a `label`."""
 
     points: FloatArray
     step: float
@@ -164,3 +167,35 @@ def _some(batch: Batch, share: float, seed: int) -> Batch:
     keys = row_keys(feature_codes(batch.features), seed, "clusters")
     distinct = np.unique(keys)
     return batch.take(keys <= distinct[max(1, int(share * len(distinct))) - 1])
+
+
+def tried(rows: int) -> tuple[int, ...]:
+    """The numbers of clusters to try for so many rows."""
+    return tuple(count for count in COUNTS if count * ROWS_EACH <= rows) or (max(1, rows // ROWS_EACH),)
+
+
+def elbow(homogeneity: Sequence[float], counts: Sequence[int]) -> int:
+    """The number of clusters at which homogeneity is furthest above the straight line from the first to the last.
+
+    Both axes are scaled to [0, 1]; homogeneity is replaced by its running maximum. The smaller number wins ties.
+    """
+    above = _scaled(np.maximum.accumulate(np.array(homogeneity))) - _scaled(np.array(counts, dtype=np.float64))
+    return counts[int(np.argmax(np.round(above, 12)))]
+
+
+def _scaled(rising: FloatArray) -> FloatArray:
+    height = rising[-1] - rising[0]
+    return np.asarray((rising - rising[0]) / (height if height > 0 else 1.0), dtype=np.float64)
+
+
+def homogeneity(label: IntArray, cluster: IntArray, weight: FloatArray) -> float:
+    """1 - H(label | cluster) / H(label) (Rosenberg & Hirschberg 2007); 1 where all labels agree."""
+    classes, count = int(label.max()) + 1, int(cluster.max()) + 1
+    table = totals(cluster * classes + label, weight / weight.sum(), count * classes).reshape(count, classes)
+    entropy = _entropy(table.sum(axis=0))
+    return 1.0 if entropy <= 0 else 1.0 - (_entropy(table.ravel()) - _entropy(table.sum(axis=1))) / entropy
+
+
+def _entropy(share: FloatArray) -> float:
+    positive = share[share > 0]
+    return -float((positive * np.log(positive)).sum())

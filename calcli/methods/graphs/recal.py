@@ -4,8 +4,8 @@ A graph over the calibration rows, two graph convolutions from their logits to o
 v' = v / t (Eq. 5): a row's classes keep their order. Trained on the mean log-loss + lambda times the mean of Eq. 7. By
 default the network sees a row's own logits a second time, past the graph: a mean of neighbours has lost them.
 
-Applied ``online`` each row joins the calibration rows alone, tied to its own neighbours both ways; applied ``offline``
-the rows of a table are a graph of their own.
+Applied ``online`` each row joins the calibration rows alone, tied to its own neighbours both ways: the state keeps
+these rows. Applied ``offline`` the rows of a table are a graph of their own.
 """
 
 from __future__ import annotations
@@ -13,23 +13,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calcli.batch import Batch, Column, FloatArray, SideInputs
+from calcli.batch import Batch, Column, Edges, FloatArray, SideInputs
 from calcli.errors import DataError
 from calcli.methods.base import READS, WHOLE_TABLE, Params, Section
-from calcli.methods.graphs import joining
-from calcli.methods.graphs.adjacency import Adjacency
-from calcli.methods.graphs.cliques import Cliques
-from calcli.methods.graphs.layers import first_mixing
+from calcli.methods.graphs import mixing
+from calcli.methods.graphs.mixing import GCN, LAPLACIAN, Adjacency, Cliques, Hidden, Scheme, two_layers
 from calcli.methods.graphs.network import Network, Part, logits
-from calcli.methods.graphs.relation import Relation, choose, edges_of, left_out, links_within, node_of
-from calcli.methods.graphs.scheme import GCN, LAPLACIAN, Scheme, two_layers
-from calcli.methods.graphs.training import Inputs, train
+from calcli.methods.graphs.relation import (
+    Neighbourhood,
+    Relation,
+    choose,
+    edges_of,
+    left_out,
+    links_from,
+    links_within,
+    node_of,
+)
+from calcli.methods.graphs.training import Inputs, first_mixing, train
 from calcli.numeric.links import probabilities
 from calcli.numeric.score_folds import row_keys
-from calcli.state import Json, State
+from calcli.state import Json, State, pack_texts, unpack_texts
 
 WEIGHTS = "weights.safetensors"
+
+Arrays = Mapping[str, NDArray[np.generic]]
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
@@ -42,7 +51,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     graph, offline = None, False
     columns: list[Json] = []
     facts: dict[str, Json] = {}
-    kept: joining.Arrays = {}
+    kept: Arrays = {}
     if params["backbone"] == "gcn":
         related = choose(batch, sides, params, seed)
         graph = related.graph(batch, sides)
@@ -50,7 +59,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         facts, columns = _facts(related, graph, batch, sides), list(related.columns)
         # Online, the state keeps what new rows are joined to.
         offline = params["apply"] == "offline"
-        kept = {} if offline else joining.keep(related, graph, batch, values, scheme)
+        kept = {} if offline else _kept_rows(related, graph, batch, values, scheme)
     if params["skip"] or graph is None:
         parts["own"] = values
     # Train it.
@@ -74,7 +83,7 @@ def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatA
         if state.params[WHOLE_TABLE]:
             mixed = two_layers(related.graph(batch, sides), values, scheme, network.graph)
         else:
-            mixed = joining.join(related, state.arrays, batch, values, sides, scheme, network.graph)
+            mixed = _joined(related, state.arrays, batch, values, sides, scheme, network.graph)
     return {"temperature": network.temperature(mixed, values)}
 
 
@@ -123,7 +132,7 @@ def _link_remarks(state: State, sides: SideInputs, nodes: Column) -> tuple[str, 
         links, to = links_within(edges, nodes), "each other"
         used = len(links.ends) // 2
     else:
-        links, to = joining.links_to_kept(state.arrays, nodes, edges), "calibration rows"
+        links, to = links_to_kept(state.arrays, nodes, edges), "calibration rows"
         used = len(links.ends)
     alone = int((links.degree == 0.0).sum())
     return (
@@ -164,3 +173,51 @@ def _facts(related: Relation, graph: Adjacency | Cliques, batch: Batch, sides: S
 
 def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:3]) or "none"
+
+
+def _kept_rows(
+    related: Relation, graph: Adjacency | Cliques, batch: Batch, values: FloatArray, scheme: Scheme
+) -> Arrays:
+    """All that `_joined` needs to know of the rows of `batch`; `values` are their scaled logits."""
+    if isinstance(graph, Cliques):
+        levels = pack_texts(related.levels(batch), "levels")
+        if scheme.loops:
+            return {**levels, "size": graph.size, "sums": graph.sums(values)}
+        order = np.argsort(graph.group, kind="stable")
+        start = np.concatenate([[0], np.cumsum(np.bincount(graph.group, minlength=graph.count))])
+        return {**levels, "start": start, "values": values[order]}
+    kept = {"start": graph.start, "ends": graph.ends, "values": values}
+    if related.kind == "nearest":
+        return {**kept, "points": related.points(batch)}
+    node = node_of(batch)
+    return {**kept, **pack_texts(node.levels, "nodes"), "node": node.values}
+
+
+def _joined(
+    related: Relation, kept: Arrays, batch: Batch, new: FloatArray, sides: SideInputs, scheme: Scheme, hidden: Hidden
+) -> FloatArray:
+    """The output of the graph part for new rows, each joined to the kept rows alone; `new` are their scaled logits."""
+    if related.kind == "value":
+        group = related.groups(batch, unpack_texts(kept, "levels"))
+        if scheme.loops:
+            return mixing.join_by_mean(_floats(kept["size"]), _floats(kept["sums"]), group, new, hidden)
+        start = kept["start"].astype(np.int64)
+        return mixing.join_by_members(start, _floats(kept["values"]), group, new, scheme, hidden)
+    if related.kind == "nearest":
+        neighbourhood = Neighbourhood(_floats(kept["points"]), related.count, related.radius)
+        joined = neighbourhood.links_from(related.points(batch))
+    else:
+        joined = links_to_kept(kept, node_of(batch), edges_of(sides))
+    graph = Adjacency(kept["start"].astype(np.int64), kept["ends"].astype(np.int64))
+    graph.check(len(kept["values"]))
+    return mixing.join_by_links(graph, _floats(kept["values"]), joined, new, scheme, hidden)
+
+
+def links_to_kept(kept: Arrays, nodes: Column, edges: Edges) -> Adjacency:
+    """The kept rows that an edge list links new rows with these ids to."""
+    node = Column("category", kept["node"].astype(np.int32), unpack_texts(kept, "nodes"))
+    return links_from(edges, node, nodes)
+
+
+def _floats(array: NDArray[np.generic]) -> FloatArray:
+    return array.astype(np.float64, copy=False)

@@ -1,4 +1,10 @@
-"""Which rows are linked: those with the same value of a column, the nearest by some numbers, or the edges of a list."""
+"""Which rows are linked: those with the same value of a column, the nearest by some numbers, or the edges of a list.
+
+The nearest rows are exactly k where there are as many, ties to the lower row. SciPy's tree leaves open which of several
+equally near rows it gives, and slows down where many rows share a place. So it is built on the distinct places and
+asked for enough of them that all ties are among the answers; the distances are then computed anew, and the rows behind
+the places are ranked by distance and number.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +19,18 @@ from calcli.batch import Batch, Column, Edges, FloatArray, IntArray, SideInputs
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.learners.catboost import most_important
 from calcli.methods.base import Params, number
-from calcli.methods.graphs.adjacency import Adjacency
-from calcli.methods.graphs.cliques import Cliques
-from calcli.methods.graphs.nearest import Neighbourhood
+from calcli.methods.graphs.mixing import Adjacency, Cliques
 from calcli.state import Json
 
 Kind: TypeAlias = Literal["value", "nearest", "edges"]
 
 _TRUTHS = ("false", "true")
+
+_SPARE = 3
+"""How many places to ask for beyond those needed if nothing ties."""
+
+_SLACK = 1.0 + 1e-9
+"""The tree's distances and ours may round differently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +101,9 @@ class Relation:
 
 
 def choose(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Relation:
-    """The relation that the parameter asks for; ``auto`` is the edges, if there are some, or else the feature that is
-    the most important to CatBoost (RECAL 3.1).
+    """The relation that the parameter asks for.
+
+    ``auto`` is the edges, if there are some, or else the feature that is the most important to CatBoost (RECAL 3.1).
     """
     text = str(params["relation"])
     kind, _, rest = text.partition(":")
@@ -120,15 +131,15 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int) -> Relati
     for name in names:
         if name not in batch.features:
             raise UsageError(f"relation={text}: {unknown_name('feature', name, batch.features)}")
-    return _by_column(batch, names[0], params) if kind == "column" else _nearest(batch, names, params)
+    return _by_column(batch, names[0], params) if kind == "column" else _by_numbers(batch, names, params)
 
 
 def _by_column(batch: Batch, name: str, params: Params) -> Relation:
     number_column = batch.features[name].role == "number"
-    return _nearest(batch, (name,), params) if number_column else Relation("value", (name,))
+    return _by_numbers(batch, (name,), params) if number_column else Relation("value", (name,))
 
 
-def _nearest(batch: Batch, names: tuple[str, ...], params: Params) -> Relation:
+def _by_numbers(batch: Batch, names: tuple[str, ...], params: Params) -> Relation:
     for name in names:
         if batch.features[name].role != "number":
             raise UsageError(
@@ -137,6 +148,86 @@ def _nearest(batch: Batch, names: tuple[str, ...], params: Params) -> Relation:
             )
     radius = None if params["radius"] is None else number(params, "radius")
     return Relation("nearest", names, int(number(params, "k")), radius)
+
+
+class Neighbourhood:
+    """Rows as points, with the search for the nearest: at most `count`, and at most `radius` away.
+
+    A row with a missing number has no neighbours.
+    """
+
+    def __init__(self, points: FloatArray, count: int, radius: float | None = None) -> None:
+        from scipy.spatial import cKDTree
+
+        self.count = count
+        self.farthest = np.inf if radius is None else radius**2
+        self.points = points
+        self.somewhere = np.flatnonzero(np.isfinite(points).all(axis=1))
+        self.places, place = np.unique(points[self.somewhere], axis=0, return_inverse=True)
+        self.members = _lowest(place.ravel(), self.somewhere, len(self.places), count + 1)
+        self.tree = cKDTree(self.places)
+
+    def links(self) -> Adjacency:
+        """The graph of these rows: two are linked if either is among the other's nearest."""
+        row, near = self._nearest(self.points, np.arange(len(self.points)))
+        return Adjacency.both_ways(row, near, len(self.points))
+
+    def links_from(self, points: FloatArray) -> Adjacency:
+        """The links of other rows, each to its nearest here."""
+        row, near = self._nearest(points, None)
+        return Adjacency.of(row, near, len(points))
+
+    def _nearest(self, points: FloatArray, itself: IntArray | None) -> tuple[IntArray, IntArray]:
+        """Pairs of a row and one near it; `itself` are the numbers of the rows, if they are rows of this space."""
+        asking = np.flatnonzero(np.isfinite(points).all(axis=1))
+        pairs: list[tuple[IntArray, IntArray]] = []
+        ask = self.count + 1 + _SPARE
+        while len(asking) and len(self.places):
+            ask = min(ask, len(self.places))
+            numbers = None if itself is None else itself[asking]
+            ranked, distance, reach = self._ranked(points[asking], numbers, ask)
+            last = distance[:, -1]
+            # More places might tie with the last neighbour, unless the farthest place is farther, or there is no other.
+            settled = (reach > last * _SLACK) | (ask == len(self.places))
+            row, column = np.nonzero(settled[:, None] & (distance <= self.farthest) & np.isfinite(distance))
+            pairs.append((asking[row], ranked[row, column]))
+            asking = asking[~settled]
+            ask *= 2
+        if not pairs:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        return np.concatenate([row for row, _ in pairs]), np.concatenate([near for _, near in pairs])
+
+    def _ranked(self, points: FloatArray, itself: IntArray | None, ask: int) -> tuple[IntArray, FloatArray, FloatArray]:
+        """The nearest rows, their squared distances (infinite for none), and the reach of the search."""
+        _, place = self.tree.query(points, k=ask)
+        place = place.reshape(len(points), ask)
+        distance = _squared(points, self.places, place)
+        reach = distance[:, -1]
+        row = self.members[place].reshape(len(points), -1)
+        far = np.repeat(distance, self.members.shape[1], axis=1)
+        gone = row < 0 if itself is None else (row < 0) | (row == itself[:, None])
+        far = np.where(gone, np.inf, far)
+        order = np.lexsort((row, far), axis=1)[:, : self.count]
+        return np.take_along_axis(row, order, axis=1), np.take_along_axis(far, order, axis=1), reach
+
+
+def _squared(points: FloatArray, places: FloatArray, place: IntArray) -> FloatArray:
+    """The squared distances of each point to some places, summed over the columns in their order."""
+    total = np.zeros(place.shape)
+    for column in range(points.shape[1]):
+        total += (points[:, column, None] - places[:, column][place]) ** 2
+    return total
+
+
+def _lowest(place: IntArray, rows: IntArray, places: int, count: int) -> IntArray:
+    """The lowest `count` rows at each place, -1 where there are fewer; as many columns as any place fills."""
+    order = np.argsort(place, kind="stable")  # rows rise, so they rise at each place
+    size = np.bincount(place, minlength=places)
+    within = np.arange(len(place)) - np.repeat(np.cumsum(size) - size, size)
+    few = within < count
+    members = np.full((places, min(count, int(size.max(initial=1)))), -1, dtype=np.int64)
+    members[place[order][few], within[few]] = rows[order][few]
+    return members
 
 
 def edges_of(sides: SideInputs) -> Edges:
@@ -168,7 +259,7 @@ def left_out(edges: Edges, node: Column) -> int:
 
 
 def links_from(edges: Edges, node: Column, new: Column) -> Adjacency:
-    """For new rows, the rows of `node` that they are linked to; a row is never linked to its own node."""
+    """The rows of `node` that each new row is linked to; a row is never linked to its own node."""
     row = _row_of_node(edges, node)
     source, end = np.concatenate([edges.pairs, edges.pairs[:, ::-1]]).T
     known = (source >= 0) & (row[end] >= 0) & (source != end)
@@ -177,7 +268,7 @@ def links_from(edges: Edges, node: Column, new: Column) -> Adjacency:
 
 
 def _row_of_node(edges: Edges, node: Column) -> IntArray:
-    """The row of each node, -1 for none; a last -1 is that of missing nodes, whose place is -1."""
+    """The row of each node, -1 for none; the last entry, -1, is for missing nodes, whose place is -1."""
     place = node.recode(edges.nodes, unseen=-1)
     rows = np.flatnonzero(place >= 0)
     count = np.bincount(place[rows], minlength=len(edges.nodes))

@@ -2,15 +2,19 @@
 
 Networks that differ in their training rows (folds) or in lambda are trained side by side: weights have a first axis for
 the network, and each row has a weight for each network. The first mixing by the graph is of the logits, which are
-constant, so it is done once.
+constant, so it is done once; the second is torch-geometric's layer, or its closed form on cliques.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import cache_from_source
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -18,13 +22,10 @@ import numpy as np
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray
 from calcli.errors import UsageError
 from calcli.methods.base import Params, candidates, number
-from calcli.methods.graphs.adjacency import Adjacency
-from calcli.methods.graphs.cliques import Cliques
-from calcli.methods.graphs.layers import second_mixing
+from calcli.methods.graphs.mixing import Adjacency, Cliques, Scheme
 from calcli.methods.graphs.network import COOLEST, HIDDEN, HOTTEST, Layers, Network, Part, logits, offset_of
-from calcli.methods.graphs.scheme import Scheme
 from calcli.methods.progress import tell
-from calcli.methods.scaling import temperature
+from calcli.methods.scaling.linear import Temperature
 from calcli.numeric.folds import Split, tested
 from calcli.numeric.rng import stream
 from calcli.numeric.score_folds import splits_by_score
@@ -34,8 +35,7 @@ from calcli.state import Json
 if TYPE_CHECKING:
     import torch
 
-    from calcli.methods.graphs.layers import Mix
-
+    Mix: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
     Weights: TypeAlias = dict[str, torch.Tensor]
 
 RATES = (0.01, 0.001)
@@ -53,7 +53,7 @@ FOLDS = 5
 MOST_FOLDED = 10_000
 
 PATIENCE = 40
-"""Training stops after so many epochs without a lower held-out loss."""
+"""Epochs without a lower held-out loss after which training stops."""
 
 _LOWER = 1e-5
 """Smaller improvements of the loss do not count."""
@@ -66,7 +66,7 @@ class Inputs:
     Attributes
     ----------
     parts
-        For ``graph`` the mixed logits of `layers.first_mixing`, for ``own`` those of each row; divided by `scale`.
+        For ``graph`` the logits that `first_mixing` mixed, for ``own`` those of each row; divided by `scale`.
     graph
         None where there is no part ``graph``.
     """
@@ -78,7 +78,7 @@ class Inputs:
 
 
 def train(batch: Batch, inputs: Inputs, params: Params, seed: int) -> tuple[Network, dict[str, Json]]:
-    """The network trained on all rows with the hyperparameters that cross-validation chose, and these.
+    """The network trained on all rows with the hyperparameters that cross-validation chose, and their values.
 
     `temperature` is what the network starts from; with 0 epochs it is that of all rows. `before` and `after` are the
     held-out log-losses of that temperature and of the chosen network.
@@ -107,7 +107,7 @@ class _Attempt:
 
 
 def _choose(trainer: _Trainer, batch: Batch, params: Params, seed: int) -> tuple[_Attempt, _Attempt]:
-    """No epochs, and the best rate, lambda and epochs by held-out log-loss: again none where the gain is too small."""
+    """No epochs, and the best rate, lambda and epochs by held-out log-loss: no epochs if the gain is too small."""
     rates, penalties = candidates(params, "rate", RATES), candidates(params, "lambda", PENALTIES)
     # Which rows each fold holds out and trains on; rows of weight 0 do neither.
     splits = _splits(batch, seed, FOLDS if len(batch) * len(penalties) <= MOST_FOLDED else 1)
@@ -129,7 +129,7 @@ def _choose(trainer: _Trainer, batch: Batch, params: Params, seed: int) -> tuple
 
 
 def _splits(batch: Batch, seed: int, most: int) -> list[Split]:
-    """At most so many of `FOLDS` folds; where none can be held out, one of all rows."""
+    """The first `most` of `FOLDS` folds; if none can be held out, one of all rows."""
     counted = np.flatnonzero(batch.weights > 0)
     rows = batch.bare.take(counted)
     splits = splits_by_score(rows.score, rows.labels, FOLDS, seed, "recal folds", units=rows.units, most=most)
@@ -150,7 +150,7 @@ def _attempts(
     penalties: Sequence[float],
     epochs: int,
 ) -> tuple[_Attempt, _Attempt]:
-    """At this rate: no epoch at all, and the best number of epochs with the best lambda.
+    """The attempts at this rate: no epoch at all, and the best number of epochs with the best lambda.
 
     `held_out` has a column for each fold, 1 for the rows that it holds out, else 0; `shares` is the weight of each row
     in the mean over all held-out rows.
@@ -261,7 +261,7 @@ class _Trainer:
 
 
 def _by_rank(batch: Batch) -> tuple[FloatArray, FloatArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """The other logits less the greatest, in falling order; that of the label; whether the label has the greatest.
+    """The other logits less the greatest, in falling order; the label's logit; whether the label has the greatest.
 
     With logits relative to the greatest no exponential overflows. No temperature changes their order, so classes are
     sorted once.
@@ -278,7 +278,7 @@ def _temperature(batch: Batch) -> float:
     """Temperature scaling of these rows; 1 where all weights are 0."""
     if not batch.weights.sum() > 0:
         return 1.0
-    return 1.0 / temperature.fit(batch, NO_SIDE_INPUTS, {}, 0).number("inverse_temperature")
+    return 1.0 / Temperature().fit(batch, NO_SIDE_INPUTS, {}, 0).number("inverse_temperature")
 
 
 def _shares(weight: FloatArray) -> FloatArray:
@@ -316,3 +316,64 @@ def _reproducible(device: str) -> Iterator[torch.device]:
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic)
+
+
+def first_mixing(graph: Adjacency | Cliques, values: FloatArray, scheme: Scheme) -> FloatArray:
+    """The input of the hidden layer: a row for each row, or for each group where all of its rows see the same."""
+    if isinstance(graph, Cliques) and scheme.loops:
+        mean: FloatArray = graph.sums(values) / np.maximum(graph.size, 1.0)[:, None]
+        return mean
+    return graph.spread(values, scheme)
+
+
+def second_mixing(graph: Adjacency | Cliques, scheme: Scheme, device: torch.device) -> Mix:
+    """The mixing of one number for each row, or for each group where `first_mixing` gave a row for each group."""
+    if isinstance(graph, Adjacency):
+        return _convolution(graph, scheme, device)
+    import torch
+
+    group = torch.as_tensor(graph.group, device=device)
+    if scheme.loops:
+        return lambda output: output[group]
+    size = torch.as_tensor(graph.size, device=device)[:, None]
+
+    def against(output: torch.Tensor) -> torch.Tensor:
+        mean = output.new_zeros(graph.count, output.shape[1]).index_add(0, group, output) / size.clamp(min=1.0)
+        apart = (size / (size - 1.0).clamp(min=1.0))[group] * (output - mean[group])
+        return torch.where(size[group] > 1.0, apart, output)
+
+    return against
+
+
+def _convolution(graph: Adjacency, scheme: Scheme, device: torch.device) -> Mix:
+    """torch-geometric's GCN layer; its linear map is done before, for several networks at once."""
+    import torch
+
+    with warnings.catch_warnings():  # with PyTorch 2.13 the import warns of what it will have to change itself
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from torch_geometric.nn.conv import GCNConv
+
+    layer = GCNConv(1, 1, cached=True, add_self_loops=scheme.loops, bias=False).to(device)
+    layer.lin = torch.nn.Identity()
+    _remove_generated_files()
+    edges = torch.as_tensor(np.stack([graph.sources, graph.ends]), device=device)
+
+    def mixed(output: torch.Tensor) -> torch.Tensor:
+        mean: torch.Tensor = layer(output, edges)
+        return mean if scheme.loops else output - mean
+
+    return mixed
+
+
+def _remove_generated_files() -> None:
+    """torch-geometric writes the code of a layer into the temporary directory, imports it and leaves it there.
+
+    Python leaves its bytecode in a directory beside it.
+    """
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch_geometric.nn.conv.gcn_conv_") and module.__file__ is not None:
+            Path(module.__file__).unlink(missing_ok=True)
+            bytecode = Path(cache_from_source(module.__file__))
+            bytecode.unlink(missing_ok=True)
+            with suppress(OSError):  # there is none, or others keep theirs in it
+                bytecode.parent.rmdir()

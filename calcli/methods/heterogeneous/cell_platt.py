@@ -1,7 +1,7 @@
 """Platt scaling in many cells at once.
 
-The same formula as `calcli.methods.scaling.platt`: sigmoid(a z + b) of least log-loss against Platt's smoothed targets.
-Partitions have hundreds of small cells; fitted one by one they would take most of a fit's time.
+The formula is that of `calcli.methods.scaling.linear.Platt`: sigmoid(a z + b) of least log-loss against Platt's
+smoothed targets. Partitions have hundreds of small cells; fitted one by one they would take most of a fit's time.
 
 Within a cell scores are standardised, u = slope x + level with x = (z - mean) / scale, so that the two parameters are
 nearly independent; Newton's method runs in all cells side by side.

@@ -35,7 +35,7 @@ from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.nodes import Rows
 from calcli.methods.mbct.parameter_search import Chosen, choose
 from calcli.methods.mbct.search_grid import LINKS, boosting_settings, most_trees
-from calcli.methods.scaling import platt
+from calcli.methods.scaling.linear import Platt
 from calcli.methods.trees.unpacked import unpacked_once
 from calcli.numeric import support
 from calcli.numeric.links import sigmoid
@@ -61,7 +61,7 @@ class Start:
         """Platt scaling, or the raw score."""
         if params["start"] == "raw":
             return cls(1.0, 0.0)
-        fitted = platt.fit(batch, NO_SIDE_INPUTS, {}, seed)
+        fitted = Platt().fit(batch, NO_SIDE_INPUTS, {}, seed)
         return cls(fitted.number("a"), fitted.number("b"))
 
     def of_scores(self, score: FloatArray) -> FloatArray:

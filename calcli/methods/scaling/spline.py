@@ -1,14 +1,4 @@
-"""Spline calibration: sigmoid(g(z)) with a smoothing spline g on log-odds (after Lucena 2018).
-
-g is a natural cubic spline with few knots at quantiles of the scores, straight beyond the outermost. Its roughness, the
-integral of g''^2, is penalised, and the targets are Platt's smoothed ones, so that a penalty without limit is Platt
-scaling. The penalty is chosen by cross-validation, Platt scaling among the candidates, from those whose curve on all
-rows is monotone.
-
-The fit needs only moments of the scores in narrow cells. A fold of the cross-validation is every fifth of the cells
-that hold rows: rows with equal scores stay together, and neither chance nor the order of the rows comes in. Where rows
-belong to units, folds are of units.
-"""
+"""Spline calibration: a smoothing spline of the log-odds, whose penalty is cross-validated."""
 
 from __future__ import annotations
 
@@ -21,7 +11,7 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, SideInputs, Units
 from calcli.expressions import Inputs, Terms
-from calcli.methods.base import SETTINGS, Params, Sums, candidates, number
+from calcli.methods.base import SETTINGS, Params, Sums, SumsMethod, candidates, number
 from calcli.numeric import curves
 from calcli.numeric.curves import Points, Sample
 from calcli.numeric.folds import splits_of_units
@@ -39,43 +29,52 @@ STRENGTHS = (np.inf, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2, 1e-3)
 """The candidates for c: the penalty is c/n times the roughness on an axis on which the knots span a length of 1."""
 
 
-def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
-    sums = gather(batch, params)
-    sample = Sample.of_cells(sums.arrays)
-    curve = _Curve.of(sample.everyone, params)
-    folds = _of_cells(sums) if batch.units is None else _of_units(batch, batch.units, seed)
-    strength = _chosen(curve, sample, folds, params)
-    coefficients = curve.fitted(sample, strength)
-    if sample.coarseness(curve.basis, coefficients) > curves.COARSE:
-        coefficients = curve.fitted(sample.by_rows(batch.score, batch.labels, batch.weights), strength)
-    return curve.state(coefficients, strength)
+class Spline(SumsMethod):
+    """Spline calibration: sigmoid(g(z)) with a smoothing spline g on log-odds (after Lucena 2018).
 
+    g is a natural cubic spline with few knots at quantiles of the scores, straight beyond the outermost. Its roughness,
+    the integral of g''^2, is penalised, and the targets are Platt's smoothed ones, so that a penalty without limit is
+    Platt scaling. The penalty is chosen by cross-validation, Platt scaling among the candidates, from those whose curve
+    on all rows is monotone.
 
-def gather(batch: Batch, params: Params) -> Sums:
-    return Sums(curves.gather(batch.score, batch.labels, batch.weight))
+    The fit needs only moments of the scores in narrow cells. A fold of the cross-validation is every fifth of the cells
+    that hold rows: rows with equal scores stay together, and neither chance nor the order of the rows matters. Where
+    rows belong to units, folds are of units.
+    """
 
+    def fit(self, batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
+        sums = self.gather(batch, params)
+        sample = Sample.of_cells(sums.arrays)
+        curve = _Curve.of(sample.everyone, params)
+        folds = _of_cells(sums) if batch.units is None else _of_units(batch, batch.units, seed)
+        strength = _chosen(curve, sample, folds, params)
+        coefficients = curve.fitted(sample, strength)
+        if sample.coarseness(curve.basis, coefficients) > curves.COARSE:
+            coefficients = curve.fitted(sample.by_rows(batch.score, batch.labels, batch.weights), strength)
+        return curve.state(coefficients, strength)
 
-def finish(sums: Sums, params: Params) -> State:
-    sample = Sample.of_cells(sums.arrays)
-    curve = _Curve.of(sample.everyone, params)
-    strength = _chosen(curve, sample, _of_cells(sums), params)
-    return curve.state(curve.fitted(sample, strength), strength)
+    def gather(self, batch: Batch, params: Params) -> Sums:
+        return _gathered(batch)
 
+    def finish(self, sums: Sums, params: Params) -> State:
+        sample = Sample.of_cells(sums.arrays)
+        curve = _Curve.of(sample.everyone, params)
+        strength = _chosen(curve, sample, _of_cells(sums), params)
+        return curve.state(curve.fitted(sample, strength), strength)
 
-def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
-    pieces = state.array("pieces")
-    piece, d = locate(state.array("knots"), batch.score)
-    one, first, second, third = pieces.T
-    return sigmoid(one[piece] + d * (first[piece] + d * (second[piece] + d * third[piece])))
+    def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
+        pieces = state.array("pieces")
+        piece, d = locate(state.array("knots"), batch.score)
+        one, first, second, third = pieces.T
+        return sigmoid(one[piece] + d * (first[piece] + d * (second[piece] + d * third[piece])))
 
-
-def formula(state: State, score: Terms, features: Inputs) -> Terms:
-    z, knots = score[0], state.array("knots")
-    curve = []
-    for origin, (one, first, second, third) in zip(np.append(knots[0], knots), state.array("pieces"), strict=True):
-        d = z - float(origin)
-        curve.append(float(one) + d * (float(first) + d * (float(second) + float(third) * d)))
-    return (terms.sigmoid(terms.steps(z, knots, curve, "right")),)
+    def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
+        z, knots = score[0], state.array("knots")
+        curve = []
+        for origin, (one, first, second, third) in zip(np.append(knots[0], knots), state.array("pieces"), strict=True):
+            d = z - float(origin)
+            curve.append(float(one) + d * (float(first) + d * (float(second) + float(third) * d)))
+        return (terms.sigmoid(terms.steps(z, knots, curve, "right")),)
 
 
 @dataclass(frozen=True)
@@ -165,6 +164,10 @@ def _penalised(loss: Callable[[FloatArray], Expansion], penalty: FloatArray) -> 
     return penalised
 
 
+def _gathered(batch: Batch) -> Sums:
+    return Sums(curves.gather(batch.score, batch.labels, batch.weight))
+
+
 def _of_cells(sums: Sums) -> Iterator[tuple[Sample, Sample]]:
     """Each fold of the cells: what is seen, and what is held out."""
     filled = sums.arrays["all"][0] > 0
@@ -177,17 +180,17 @@ def _of_cells(sums: Sums) -> Iterator[tuple[Sample, Sample]]:
 
 
 def _of_units(batch: Batch, units: Units, seed: int) -> Iterator[tuple[Sample, Sample]]:
-    """The same for folds of units."""
+    """Each fold of the units: what is seen, and what is held out."""
     for split in splits_of_units(units, FOLDS, stream(seed, "spline")):
-        seen, unseen = (gather(batch.take(side), {}).arrays for side in split)
+        seen, unseen = (_gathered(batch.take(side)).arrays for side in split)
         if seen["all"][0].any() and unseen["all"][0].any():  # rows of weight 0 are none
             yield Sample.of_cells(seen), Sample.of_cells(unseen)
 
 
 def _chosen(curve: _Curve, sample: Sample, folds: Iterable[tuple[Sample, Sample]], params: Params) -> float:
-    """The strength of least log-loss on held-out folds, or the one that is given, among those with a monotone curve.
+    """The strength of least log-loss on held-out folds among those whose curve is monotone, or the given strength.
 
-    Where the curve of the given one is not, the weakest of the stronger ones.
+    If the curve of the given strength is not monotone, it is the weakest stronger one whose curve is.
     """
     if not curve.flexible:
         return np.inf

@@ -7,12 +7,11 @@ import pytest
 from scipy.optimize import isotonic_regression
 
 from calcli.batch import Batch
-from calcli.methods import calibrator, catalog
-from calcli.methods.binning import venn_abers
+from calcli.methods import calibrator
+from calcli.methods.binning.venn_abers import VennAbers
 from calcli.numeric.links import against_rest
 from tests.support.cases import ordinary
-
-VENN_ABERS = catalog.find("venn-abers")
+from tests.support.methods import fitted
 
 
 def by_definition(batch: Batch, score: float) -> tuple[float, float]:
@@ -42,22 +41,22 @@ def rows(seed: int) -> Batch:
 def test_both_values_are_their_definition(seed: int) -> None:
     batch = rows(seed)
     at = np.unique(np.concatenate([batch.score, batch.score - 0.25, batch.score + 0.25, [-1e3, 1e3]]))
-    state = venn_abers.fit(batch, calibrator.NO_SIDE_INPUTS, {}, 0)
-    p0, p1 = venn_abers.interval(state, Batch(at))
+    state = VennAbers().fit(batch, calibrator.NO_SIDE_INPUTS, {}, 0)
+    p0, p1 = VennAbers().interval(state, Batch(at))
     expected = np.array([by_definition(batch, score) for score in at])
     np.testing.assert_allclose(np.column_stack([p0, p1]), expected, atol=1e-10)
-    merged = venn_abers.predict(state, Batch(at), calibrator.NO_SIDE_INPUTS)
+    merged = VennAbers().predict(state, Batch(at), calibrator.NO_SIDE_INPUTS)
     np.testing.assert_allclose(merged, expected[:, 1] / (1 - expected[:, 0] + expected[:, 1]), atol=1e-10)
 
 
 def test_more_classes_are_one_against_the_rest() -> None:
     batch, at = ordinary(60, 3, seed=2), ordinary(15, 3, seed=3)
-    model = calibrator.fit(VENN_ABERS, batch, {})
+    model = fitted("venn-abers", batch)
     pairs = np.empty((15, 3, 2))
     for index in range(3):
         part = Batch(against_rest(batch.score)[:, index], (batch.labels == index).astype(np.int64))
         pairs[:, index] = [by_definition(part, score) for score in against_rest(at.score)[:, index]]
-    p0, p1 = venn_abers.interval(model.state, at)
+    p0, p1 = VennAbers().interval(model.state, at)
     np.testing.assert_allclose(np.stack([p0, p1], axis=2), pairs, atol=1e-10)
     merged = pairs[..., 1] / (1 - pairs[..., 0] + pairs[..., 1])
     np.testing.assert_allclose(model.predict(at), merged / merged.sum(axis=1, keepdims=True), atol=1e-10)
@@ -67,9 +66,9 @@ def test_the_interval_holds_the_merged_probability_and_narrows() -> None:
     widths = []
     for count in (100, 10_000):
         batch = ordinary(count)
-        state = calibrator.fit(VENN_ABERS, batch, {}).state
-        p0, p1 = venn_abers.interval(state, batch)
-        merged = venn_abers.predict(state, batch, calibrator.NO_SIDE_INPUTS)
+        state = fitted("venn-abers", batch).state
+        p0, p1 = VennAbers().interval(state, batch)
+        merged = VennAbers().predict(state, batch, calibrator.NO_SIDE_INPUTS)
         assert (p0 <= merged).all()
         assert (merged <= p1).all()
         widths.append(float((p1 - p0).mean()))
@@ -94,6 +93,6 @@ def test_the_venn_abers_package_agrees(digits: int) -> None:
     expected, pair = peer.predict_proba(test)
     batch = Batch(np.log(train[:, 1] / (1 - train[:, 1])), ordinary(1500, seed=1).labels)
     at = Batch(np.log(test[:, 1] / (1 - test[:, 1])))
-    state = calibrator.fit(VENN_ABERS, batch, {}).state
-    np.testing.assert_allclose(np.column_stack(venn_abers.interval(state, at)), pair, atol=1e-6)
-    np.testing.assert_allclose(venn_abers.predict(state, at, calibrator.NO_SIDE_INPUTS), expected[:, 1], atol=1e-6)
+    state = fitted("venn-abers", batch).state
+    np.testing.assert_allclose(np.column_stack(VennAbers().interval(state, at)), pair, atol=1e-6)
+    np.testing.assert_allclose(VennAbers().predict(state, at, calibrator.NO_SIDE_INPUTS), expected[:, 1], atol=1e-6)

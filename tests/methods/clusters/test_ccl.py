@@ -13,9 +13,9 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.errors import DataError, FitError, UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
-from calcli.methods.clusters import ccl, facts, partition
-from calcli.methods.clusters.elbow import elbow, homogeneity
-from calcli.methods.scaling import platt
+from calcli.methods.clusters import ccl, explanation, partition
+from calcli.methods.clusters.partition import elbow, homogeneity
+from calcli.methods.scaling.linear import Platt
 from calcli.numeric.links import logit, sigmoid
 from calcli.state import unnest
 from tests.support.cases import ordinary
@@ -64,7 +64,7 @@ def test_the_papers_two_algorithms(weighted: bool, clustering: str) -> None:
         if len(set(rows.labels.tolist())) == 1:
             p = np.full(300, float(rows.labels[0]))
         else:
-            p = platt.predict(platt.fit(rows, NO_SIDE_INPUTS, {}, 0), test, NO_SIDE_INPUTS)
+            p = Platt().predict(Platt().fit(rows, NO_SIDE_INPUTS, {}, 0), test, NO_SIDE_INPUTS)
         expected[blob_of(test) == blob] = p[blob_of(test) == blob]
     share = 1 / (round(train.weights.sum()) + 1)  # as the output of every method that can be 0 or 1
     mixed = expected * (1 - share) + 0.5 * share
@@ -107,12 +107,12 @@ def soft(train: Batch, test: Batch, temperature: float, tau: float) -> np.ndarra
 
     least = np.sort(((x[:, None, :] - centroids) ** 2).sum(axis=2).min(axis=1))
     spread = least[(len(least) - 1) // 2]
-    everyone = platt.fit(train, NO_SIDE_INPUTS, {}, 0)
-    q, q_test = platt.predict(everyone, train, NO_SIDE_INPUTS), platt.predict(everyone, test, NO_SIDE_INPUTS)
+    everyone = Platt().fit(train, NO_SIDE_INPUTS, {}, 0)
+    q, q_test = Platt().predict(everyone, train, NO_SIDE_INPUTS), Platt().predict(everyone, test, NO_SIDE_INPUTS)
     u, u_test, p = shares(train), shares(test), np.zeros(len(test))
     for cluster in range(4):
-        own = platt.predict(
-            platt.fit(replace(train, weight=u[:, cluster]), NO_SIDE_INPUTS, {}, 0), test, NO_SIDE_INPUTS
+        own = Platt().predict(
+            Platt().fit(replace(train, weight=u[:, cluster]), NO_SIDE_INPUTS, {}, 0), test, NO_SIDE_INPUTS
         )
         information = (u[:, cluster] * q * (1 - q)).sum()
         z = (information * logit(own) + tau * logit(q_test)) / (information + tau)
@@ -311,8 +311,8 @@ def test_held_out_rows_are_predicted_without_their_labels() -> None:
     """A cluster of two rows, one of each label: in-sample each would see its own label."""
     train = toy(1000)
     model = fitted(train, **HARD)
-    unified = facts.cece(model.state.array("facts"), "unified")
-    assert unified["cece"] > facts.cece(model.state.array("facts"), "ccl")["cece"]
+    unified = explanation.cece(model.state.array("facts"), "unified")
+    assert unified["cece"] > explanation.cece(model.state.array("facts"), "ccl")["cece"]
 
 
 def test_many_classes_are_described_by_the_predicted_one() -> None:
@@ -341,14 +341,14 @@ def test_the_share_of_each_cluster_is_walked_through_once() -> None:
 
 
 def test_a_cluster_that_determines_no_calibrator_has_its_label_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    fit = platt.fit
+    fit = Platt.fit
 
-    def fails_on_few(batch: Batch, *rest: object) -> object:
+    def fails_on_few(self: Platt, batch: Batch, *rest: object) -> object:
         if len(batch) < 100:
             raise FitError("these rows do not determine it")
-        return fit(batch, *rest)
+        return fit(self, batch, *rest)
 
-    monkeypatch.setattr(platt, "fit", fails_on_few)
+    monkeypatch.setattr(Platt, "fit", fails_on_few)
     train = toy()
     third = train.take(blob_of(train) == 2)
     assert len(third) < 100 < (blob_of(train) == 1).sum()

@@ -9,12 +9,9 @@ import torch
 from calcli.batch import Batch, Column, Edges, SideInputs
 from calcli.errors import DataError, UsageError
 from calcli.methods import catalog
-from calcli.methods.graphs.adjacency import Adjacency
-from calcli.methods.graphs.cliques import Cliques
-from calcli.methods.graphs.layers import first_mixing, second_mixing
-from calcli.methods.graphs.nearest import Neighbourhood
-from calcli.methods.graphs.relation import Relation, choose, links_from, links_within
-from calcli.methods.graphs.scheme import GCN, LAPLACIAN, Scheme
+from calcli.methods.graphs.mixing import GCN, LAPLACIAN, Adjacency, Cliques, Scheme
+from calcli.methods.graphs.relation import Neighbourhood, Relation, choose, links_from, links_within
+from calcli.methods.graphs.training import first_mixing, second_mixing
 from tests.support.graphs import mixing, nearest
 
 SCHEMES = pytest.mark.parametrize("scheme", [GCN, LAPLACIAN], ids=["gcn", "laplacian"])

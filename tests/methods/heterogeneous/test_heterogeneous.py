@@ -17,7 +17,7 @@ from calcli.methods.heterogeneous.cell_platt import platt_each
 from calcli.methods.heterogeneous.coding import Coding
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import grow
-from calcli.methods.scaling import platt
+from calcli.methods.scaling.linear import Platt
 from calcli.methods.trees.held_out_choice import least_loss
 from calcli.numeric.links import logit, probabilities, sigmoid
 from tests.support.cases import ordinary
@@ -200,7 +200,7 @@ def test_platt_scaling_of_many_cells_is_platt_scaling() -> None:
     for each in range(9):
         mine = rows.take(cell == each)
         if len(mine):
-            state = platt.fit(mine, NO_SIDE_INPUTS, {}, 0)
+            state = Platt().fit(mine, NO_SIDE_INPUTS, {}, 0)
             expected = sigmoid(state.number("a") * mine.score + state.number("b"))
             np.testing.assert_allclose(sigmoid(a[each] * mine.score + b[each]), expected, rtol=1e-5)
     assert (a[7], b[7]) == (1.0, 0.0)

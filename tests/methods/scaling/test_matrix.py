@@ -1,22 +1,18 @@
-"""Matrix scaling beside a general-purpose optimiser on its definition."""
+"""Vector, matrix, Dirichlet and structured matrix scaling: beside optimisers on their definitions, and beside peers."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from calcli.batch import Batch
-from calcli.methods import calibrator, catalog
+from calcli.methods.scaling import matrix
 from calcli.numeric import multinomial
 from calcli.numeric.links import log_softmax, probabilities
 from tests.support.cases import ordinary
-
-MATRIX = catalog.find("matrix")
-
-
-def log_loss(prob: np.ndarray, label: np.ndarray) -> float:
-    return -float(np.log(prob[np.arange(len(label)), label]).mean())
+from tests.support.methods import fitted, log_loss
 
 
 def mixed(rows: int, seed: int = 0, *, weighted: bool = False) -> Batch:
@@ -46,10 +42,9 @@ def penalised_loss(flat: np.ndarray, batch: Batch, off_diagonal: float, bias: fl
 
 @pytest.mark.parametrize(("off_diagonal", "bias"), [(0.01, 0.01), (1.0, 0.0), (0.0, 5.0)])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_nothing_is_better_than_the_minimum(weighted: bool, off_diagonal: float, bias: float) -> None:
+def test_no_matrix_is_better(weighted: bool, off_diagonal: float, bias: float) -> None:
     batch = mixed(400, weighted=weighted)
-    params = MATRIX.resolve({"off_diagonal": off_diagonal, "bias": bias})
-    coefficients = calibrator.fit(MATRIX, batch, params).state.array("coefficients")
+    coefficients = fitted("matrix", batch, off_diagonal=off_diagonal, bias=bias).state.array("coefficients")
     ours = np.concatenate([coefficients[:, :3].ravel(), coefficients[:, 3]])
     start = np.concatenate([np.eye(3).ravel(), np.zeros(3)])
     best = minimize(penalised_loss, start, (batch, off_diagonal, bias), tol=1e-12)
@@ -59,42 +54,36 @@ def test_nothing_is_better_than_the_minimum(weighted: bool, off_diagonal: float,
 
 def test_a_mixed_up_model_is_put_right() -> None:
     train, test = mixed(4000, 1), mixed(4000, 2)
-    losses = {
-        row.name: log_loss(calibrator.fit(row, train, row.resolve()).predict(test), test.labels)
-        for row in map(catalog.find, ("vector", "matrix"))
-    }
+    losses = {name: log_loss(fitted(name, train).predict(test), test.labels) for name in ("vector", "matrix")}
     assert losses["matrix"] < losses["vector"] - 0.005
 
 
 def test_a_constant_added_to_all_logits_of_a_row_changes_nothing() -> None:
     batch = mixed(300)
     shifted = Batch(batch.score + np.random.default_rng(0).normal(0, 50, (300, 1)), batch.label)
-    one, other = (
-        calibrator.fit(MATRIX, rows, MATRIX.resolve({"off_diagonal": 0.1, "bias": 0.1})) for rows in (batch, shifted)
-    )
+    one, other = (fitted("matrix", rows, off_diagonal=0.1, bias=0.1) for rows in (batch, shifted))
     np.testing.assert_allclose(other.predict(shifted), one.predict(batch), atol=1e-9)
 
 
 def test_logits_of_another_size_give_the_same_probabilities() -> None:
     batch = mixed(300)
     large = Batch(batch.score * 100, batch.label)
-    one, other = (
-        calibrator.fit(MATRIX, rows, MATRIX.resolve({"off_diagonal": 0.1, "bias": 0.1})) for rows in (batch, large)
-    )
+    one, other = (fitted("matrix", rows, off_diagonal=0.1, bias=0.1) for rows in (batch, large))
     np.testing.assert_allclose(other.predict(large), one.predict(batch), atol=1e-9)
 
 
-def test_two_classes_are_platt_scaling() -> None:
+@pytest.mark.parametrize(("method", "binary"), [("vector", "platt"), ("matrix", "platt"), ("dirichlet", "beta")])
+def test_two_classes_are_a_binary_method(method: str, binary: str) -> None:
     batch = ordinary(400)
-    platt = calibrator.fit(catalog.find("platt"), batch, {}).predict(batch)
-    np.testing.assert_array_equal(calibrator.fit(MATRIX, batch, MATRIX.resolve()).predict(batch), platt)
+    np.testing.assert_array_equal(fitted(method, batch).predict(batch), fitted(binary, batch).predict(batch))
 
 
 def test_many_classes_end_at_the_same_minimum_without_the_hessian(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch, params = ordinary(800, 5), MATRIX.resolve({"off_diagonal": 0.1, "bias": 0.1})
-    exact = calibrator.fit(MATRIX, batch, params).predict(batch)
+    batch = ordinary(800, 5)
+    exact = fitted("matrix", batch, off_diagonal=0.1, bias=0.1).predict(batch)
     monkeypatch.setattr(multinomial, "EXACT", 0)
-    np.testing.assert_allclose(calibrator.fit(MATRIX, batch, params).predict(batch), exact, atol=1e-5)
+    found = fitted("matrix", batch, off_diagonal=0.1, bias=0.1).predict(batch)
+    np.testing.assert_allclose(found, exact, atol=1e-5)
 
 
 @pytest.mark.oracle
@@ -107,6 +96,202 @@ def test_probmetrics_is_not_better_where_nothing_is_regularised() -> None:
     batch = mixed(20_000)
     raw = probabilities(batch.score)
     peer = MatrixScalingCalibrator().fit(raw, batch.labels).predict_proba(raw)
-    params = MATRIX.resolve({"off_diagonal": 0, "bias": 0})
-    ours = calibrator.fit(MATRIX, batch, params).predict(batch)
+    ours = fitted("matrix", batch, off_diagonal=0, bias=0).predict(batch)
     assert abs(log_loss(ours, batch.labels) - log_loss(peer, batch.labels)) < 1e-2
+
+
+def uneven(rows: int, seed: int = 0, *, weighted: bool = False) -> Batch:
+    """Four classes whose logits are wrong by a factor and a constant of their own."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(0, 1.3, (rows, 4))
+    label = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1).astype(np.int64)
+    score = truth * [0.5, 1.0, 2.0, 3.0] + [0.8, 0.0, -0.5, 0.2]
+    return Batch(score, label, rng.uniform(0, 3, rows) if weighted else None)
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_no_slopes_of_vector_scaling_are_better(weighted: bool, bias: float) -> None:
+    batch = uneven(500, weighted=weighted)
+    V = batch.score - batch.score.mean(axis=1, keepdims=True)
+    share = 1 / (batch.weights.sum() + 1)
+    target = (1 - share) * np.eye(4)[batch.labels] + share / 4
+
+    def loss(x: np.ndarray) -> float:
+        own = -(target * log_softmax(V * x[:4] + x[4:])).sum(axis=1)
+        return float(np.average(own, weights=batch.weights)) + bias / 4 * float(x[4:] @ x[4:])
+
+    model = fitted("vector", batch, bias=bias)
+    coefficients = model.state.array("coefficients")
+    assert np.count_nonzero(coefficients[:, :4]) == 4
+    ours = np.concatenate([np.diag(coefficients), coefficients[:, 4]])
+    best = minimize(loss, np.concatenate([np.ones(4), np.zeros(4)]), tol=1e-12)
+    assert loss(ours) <= best.fun + 1e-10
+    expected = probabilities(V * best.x[:4] + best.x[4:])
+    np.testing.assert_allclose(model.predict(batch), expected, atol=1e-5)  # BFGS with differences for gradients
+
+
+def test_what_is_wrong_class_by_class_is_put_right() -> None:
+    train, test = uneven(4000, 1), uneven(4000, 2)
+    losses = {name: log_loss(fitted(name, train).predict(test), test.labels) for name in ("temperature", "vector")}
+    assert losses["vector"] < losses["temperature"] - 0.05
+
+
+def test_the_strength_is_the_one_of_least_held_out_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intercepts that are right as they are: strong regularisation wins, and is as good on new rows as any other."""
+    rng = np.random.default_rng(3)
+
+    def even(rows: int) -> Batch:
+        truth = rng.normal(0, 1.0, (rows, 6))
+        return Batch(2 * truth, (truth + rng.gumbel(size=truth.shape)).argmax(axis=1).astype(np.int64))
+
+    train, test = even(120), even(20_000)
+    chosen = log_loss(fitted("vector", train).predict(test), test.labels)
+    single = []
+    for strength in matrix.STRENGTHS:
+        monkeypatch.setattr(matrix, "STRENGTHS", (strength,))
+        single.append(log_loss(fitted("vector", train).predict(test), test.labels))
+    assert single[0] < single[-1]
+    assert chosen <= single[0] + 0.25 * (single[-1] - single[0])
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")  # the peer's own
+def test_probmetrics_vectors_are_not_better() -> None:
+    """It divides by a temperature for each class; its targets are not mixed, which 20,000 rows do not notice."""
+    pytest.importorskip("probmetrics")
+    from probmetrics.calibrators.logistic import VectorScalingCalibrator
+
+    batch = uneven(20_000)
+    raw = probabilities(batch.score)
+    peer = VectorScalingCalibrator().fit(raw, batch.labels).predict_proba(raw)
+    ours = fitted("vector", Batch(np.log(raw), batch.label), bias=0).predict(batch)
+    assert log_loss(ours, batch.labels) <= log_loss(peer, batch.labels) + 5e-3
+
+
+def dirichlets(rows: int, seed: int = 0, *, weighted: bool = False) -> Batch:
+    """Probabilities that are Dirichlet distributed in each class: the family is exactly right."""
+    rng = np.random.default_rng(seed)
+    alpha = np.array([[3.0, 1.0, 0.8], [0.7, 2.0, 1.5], [1.0, 0.6, 4.0]])
+    label = rng.choice(3, rows, p=[0.5, 0.3, 0.2])
+    prob = np.array([rng.dirichlet(alpha[k]) for k in label])
+    return Batch(np.log(np.clip(prob, 1e-9, 1)), label, rng.uniform(0, 3, rows) if weighted else None)
+
+
+@pytest.mark.parametrize(("off_diagonal", "bias"), [(0.01, 0.01), (0.3, 0.0)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_nothing_on_log_probabilities_is_better(weighted: bool, off_diagonal: float, bias: float) -> None:
+    batch = dirichlets(400, weighted=weighted)
+    log_p = log_softmax(batch.score)
+    share = 1 / (batch.weights.sum() + 1)
+    target = (1 - share) * np.eye(3)[batch.labels] + share / 3
+
+    def loss(flat: np.ndarray) -> float:
+        W, b = flat[:9].reshape(3, 3), flat[9:]
+        own = -(target * log_softmax(log_p @ W.T + b)).sum(axis=1)
+        off = W[~np.eye(3, dtype=bool)]
+        odir = off_diagonal * float((off**2).mean()) + bias * float((b**2).mean())
+        return float(np.average(own, weights=batch.weights)) + odir
+
+    coefficients = fitted("dirichlet", batch, off_diagonal=off_diagonal, bias=bias).state.array("coefficients")
+    ours = np.concatenate([coefficients[:, :3].ravel(), coefficients[:, 3]])
+    best = minimize(loss, np.concatenate([np.eye(3).ravel(), np.zeros(3)]), tol=1e-12)
+    assert loss(ours) == pytest.approx(best.fun, abs=1e-7)
+    assert loss(ours) <= best.fun + 1e-10
+
+
+def test_it_finds_the_posterior_where_the_family_is_right() -> None:
+    """By Bayes' rule ln P(k | p) is sum_j (alpha_kj - 1) ln p_j plus a constant for each class."""
+    from scipy.special import gammaln
+
+    train, test = dirichlets(40_000, 1), dirichlets(2000, 2)
+    alpha = np.array([[3.0, 1.0, 0.8], [0.7, 2.0, 1.5], [1.0, 0.6, 4.0]])
+    constant = gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1) + np.log([0.5, 0.3, 0.2])
+    truth = np.exp(log_softmax(log_softmax(test.score) @ (alpha - 1).T + constant))
+    ours = fitted("dirichlet", train).predict(test)
+    assert np.abs(ours - truth).mean() < 0.01
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")  # the peer's own
+def test_dirichletcal_is_not_better() -> None:
+    pytest.importorskip("dirichletcal")
+    from dirichletcal.calib.fulldirichlet import FullDirichletCalibrator
+
+    batch = dirichlets(20_000)
+    prob = np.exp(log_softmax(batch.score))
+    peer = FullDirichletCalibrator().fit(prob, batch.labels).predict_proba(prob)
+    ours = fitted("dirichlet", batch, off_diagonal=0, bias=0).predict(batch)
+    np.testing.assert_allclose(ours, peer, atol=1e-3)
+
+
+def definition(batch: Batch) -> np.ndarray:
+    """Minimised by BFGS with differences for gradients."""
+    n, classes = batch.weights.sum(), batch.classes
+    beta = fitted("temperature", batch).state.number("inverse_temperature")
+    V = batch.score if classes > 2 else np.column_stack([np.zeros(len(batch)), batch.score])
+    L = np.log((1 - 1 / (n + 1)) * probabilities(beta * V) + 1 / ((n + 1) * classes))
+    diagonal = np.eye(classes, dtype=bool)
+
+    def logits(flat: np.ndarray) -> np.ndarray:
+        M = flat[: classes**2].reshape(classes, classes)
+        return L + L @ M.T + flat[classes**2 :]
+
+    def loss(flat: np.ndarray) -> float:
+        M, b = flat[: classes**2].reshape(classes, classes), flat[classes**2 :]
+        own = -log_softmax(logits(flat))[np.arange(len(L)), batch.labels]
+        near = classes / n * (b @ b + M[diagonal] @ M[diagonal])
+        far = classes * (classes - 1) / n * (M[~diagonal] @ M[~diagonal])
+        return float(np.average(own, weights=batch.weights) + near + far)
+
+    found = minimize(loss, np.zeros(classes * (classes + 1)), tol=1e-10)
+    return probabilities(logits(found.x))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_structured_matrix_scaling_is_its_definition(classes: int, weighted: bool) -> None:
+    batch = ordinary(300, classes, weighted=weighted)
+    ours = fitted("sms", batch).predict(batch)
+    expected = definition(batch)
+    np.testing.assert_allclose(ours, expected if classes > 2 else expected[:, 1], atol=2e-6)
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")  # the peer's own
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_probmetrics_has_a_loss_no_lower(classes: int) -> None:
+    """Its optimiser works in float32 and stops early: outputs are near, and what both minimise is lower for ours."""
+    pytest.importorskip("probmetrics")
+    from probmetrics.calibrators.logistic import SMSCalibrator
+
+    batch = ordinary(2000, classes)
+    prob = probabilities(batch.score)
+    table = prob if classes > 2 else np.column_stack([1 - prob, prob])
+    peer = SMSCalibrator(penalty="ridge").fit(table, batch.labels)
+    expected = peer.predict_proba(table)
+    model = fitted("sms", batch)
+    np.testing.assert_allclose(model.predict(batch), expected if classes > 2 else expected[:, 1], atol=1e-3)
+
+    log_p = np.log(peer.ts_.predict_proba(table))
+    price = np.full((classes, classes + 1), classes * (classes - 1) / 2000)
+    price[np.eye(classes, classes + 1) > 0] = price[:, -1] = classes / 2000
+
+    def loss(coefficients: np.ndarray) -> float:
+        own = log_softmax(log_p @ coefficients[:, :-1].T + coefficients[:, -1])[np.arange(2000), batch.labels]
+        return float((price * (coefficients - np.eye(classes, classes + 1)) ** 2).sum() - own.mean())
+
+    assert loss(model.state.array("coefficients")) <= loss(peer.W_) + 1e-9
+
+
+def test_the_number_of_threads_changes_no_digit() -> None:
+    """Of ten classes, whose 110 coefficients are enough for the linear algebra library to share the work."""
+    rng = np.random.default_rng(0)
+    score = 2.0 * rng.normal(size=(300, 10))
+    batch = Batch(score, (score / 2.0 + rng.gumbel(size=score.shape)).argmax(axis=1))
+    fits = []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads):
+            fits.append(fitted("sms", batch).state.array("coefficients"))
+    np.testing.assert_array_equal(fits[1], fits[0])
+    np.testing.assert_array_equal(fits[2], fits[0])

@@ -11,13 +11,10 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize
 
 from calcli.batch import Batch
-from calcli.methods import calibrator, catalog
 from calcli.methods.scaling import spline
 from calcli.numeric.links import logit
 from tests.support.cases import HARD, RARE, ordinary
-
-SPLINE = catalog.find("spline")
-PLATT = catalog.find("platt")
+from tests.support.methods import fitted
 
 
 def truth(z: np.ndarray) -> np.ndarray:
@@ -32,10 +29,6 @@ def winding(rows: int, seed: int = 0, *, weighted: bool = False) -> Batch:
     return Batch(z, label, rng.uniform(0, 3, rows) if weighted else None)
 
 
-def fitted(batch: Batch, **given: object) -> calibrator.FittedMethod:
-    return calibrator.fit(SPLINE, batch, SPLINE.resolve(given))  # type: ignore[arg-type]
-
-
 def log_loss(prob: np.ndarray, label: np.ndarray) -> float:
     return -float(np.log(np.where(label == 1, prob, 1 - prob)).mean())
 
@@ -44,23 +37,23 @@ def log_loss(prob: np.ndarray, label: np.ndarray) -> float:
 def test_a_penalty_without_limit_is_platt_scaling(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spline, "STRENGTHS", (np.inf,))
     batch = winding(500, weighted=weighted)
-    platt = calibrator.fit(PLATT, batch, {}).predict(batch)
-    np.testing.assert_allclose(fitted(batch).predict(batch), platt, atol=1e-8)
+    platt = fitted("platt", batch).predict(batch)
+    np.testing.assert_allclose(fitted("spline", batch).predict(batch), platt, atol=1e-8)
 
 
 def test_the_penalty_that_was_chosen_gives_the_same_curve_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = winding(2000)
-    chosen = fitted(batch)
+    chosen = fitted("spline", batch)
     assert chosen.settings["penalty"] in spline.STRENGTHS
     monkeypatch.setattr(spline, "_held_out", None)
-    again = fitted(batch, **chosen.settings)
+    again = fitted("spline", batch, **chosen.settings)
     np.testing.assert_array_equal(again.state.array("pieces"), chosen.state.array("pieces"))
 
 
 def test_a_given_penalty_is_raised_until_the_curve_is_monotone() -> None:
     z = np.linspace(-3, 3, 4000)
     batch = Batch(z, (np.random.default_rng(0).random(4000) < 0.5 + 0.3 * np.sin(2 * z)).astype(np.int64))
-    free = fitted(batch, penalty=0.001)
+    free = fitted("spline", batch, penalty=0.001)
     assert free.settings["penalty"] in spline.STRENGTHS[1:-1] or free.settings["penalty"] == "inf"
     slope = np.diff(free.predict(Batch(np.linspace(-3, 3, 500))))
     assert (slope >= -1e-12).all() or (slope <= 1e-12).all()
@@ -73,7 +66,7 @@ def test_no_other_spline_is_better(strength: float, weighted: bool, monkeypatch:
     monkeypatch.setattr(spline, "STRENGTHS", (np.inf, strength))
     monkeypatch.setattr(spline, "_chosen", lambda *_: strength)
     batch = winding(300, weighted=weighted)
-    model = fitted(batch, knots=5)
+    model = fitted("spline", batch, knots=5)
     knots = model.state.array("knots")
     weight, length = batch.weights, np.ptp(knots)
     positive = weight @ batch.labels
@@ -102,8 +95,8 @@ def test_no_other_spline_is_better(strength: float, weighted: bool, monkeypatch:
 def test_it_follows_what_a_line_cannot() -> None:
     train, test = winding(8000, 1), winding(20_000, 2)
     best = log_loss(1 / (1 + np.exp(-truth(test.score))), test.labels)
-    platt = log_loss(calibrator.fit(PLATT, train, {}).predict(test), test.labels) - best
-    ours = log_loss(fitted(train).predict(test), test.labels) - best
+    platt = log_loss(fitted("platt", train).predict(test), test.labels) - best
+    ours = log_loss(fitted("spline", train).predict(test), test.labels) - best
     assert ours < 0.25 * platt
 
 
@@ -111,8 +104,8 @@ def test_where_the_truth_is_a_line_it_costs_next_to_nothing() -> None:
     test, costs = ordinary(20_000, seed=99), []
     for seed in range(8):
         train = ordinary(1000, seed=seed)
-        platt = log_loss(calibrator.fit(PLATT, train, {}).predict(test), test.labels)
-        costs.append(log_loss(fitted(train).predict(test), test.labels) - platt)
+        platt = log_loss(fitted("platt", train).predict(test), test.labels)
+        costs.append(log_loss(fitted("spline", train).predict(test), test.labels) - platt)
     assert np.mean(costs) < 1e-3
     assert max(costs) < 5e-3
 
@@ -120,13 +113,13 @@ def test_where_the_truth_is_a_line_it_costs_next_to_nothing() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_curve_is_monotone(seed: int) -> None:
     """Few noisy rows, many knots: without the rule the curve would turn."""
-    prob = fitted(winding(150, seed), knots=12).predict(Batch(np.linspace(-30, 30, 6001)))
+    prob = fitted("spline", winding(150, seed), knots=12).predict(Batch(np.linspace(-30, 30, 6001)))
     steps = np.diff(prob)
     assert (steps >= 0).all() or (steps <= 0).all()
 
 
 def test_beyond_the_outermost_knots_it_is_straight() -> None:
-    model = fitted(winding(2000))
+    model = fitted("spline", winding(2000))
     knots = model.state.array("knots")
     for end, outward in ((knots[0], -1), (knots[-1], 1)):
         z = end + outward * np.array([0.0, 1.0, 2.0, 4.0])
@@ -137,11 +130,11 @@ def test_beyond_the_outermost_knots_it_is_straight() -> None:
 @pytest.mark.parametrize("case", ["constant_score", "single_row", "one_class_absent", "separable", "upside_down"])
 def test_rows_that_cannot_bend_a_curve_give_platt_scaling(case: str) -> None:
     batch = (HARD | RARE)[case](2)
-    platt = calibrator.fit(PLATT, batch, {}).predict(batch)
+    platt = fitted("platt", batch).predict(batch)
     if case in {"separable", "upside_down"}:  # can, but it need not help
-        assert log_loss(fitted(batch).predict(batch), batch.labels) < log_loss(platt, batch.labels) + 0.01
+        assert log_loss(fitted("spline", batch).predict(batch), batch.labels) < log_loss(platt, batch.labels) + 0.01
     else:
-        np.testing.assert_allclose(fitted(batch).predict(batch), platt, atol=1e-7)
+        np.testing.assert_allclose(fitted("spline", batch).predict(batch), platt, atol=1e-7)
 
 
 def test_held_out_loss_beside_a_regularised_spline_of_scikit_learn() -> None:
@@ -161,7 +154,7 @@ def test_held_out_loss_beside_a_regularised_spline_of_scikit_learn() -> None:
     )
     peer.fit(train.score[:, None], train.labels)
     expected = log_loss(peer.predict_proba(test.score[:, None])[:, 1], test.labels)
-    assert log_loss(fitted(train).predict(test), test.labels) < expected + 1e-3
+    assert log_loss(fitted("spline", train).predict(test), test.labels) < expected + 1e-3
 
 
 @pytest.mark.oracle
@@ -174,4 +167,4 @@ def test_splinecalib_is_not_better_on_held_out_rows() -> None:
     peer = SplineCalib()
     peer.fit(1 / (1 + np.exp(-train.score)), train.labels)
     expected = log_loss(np.asarray(peer.predict(1 / (1 + np.exp(-test.score)))), test.labels)
-    assert log_loss(fitted(train).predict(test), test.labels) < expected + 1e-3
+    assert log_loss(fitted("spline", train).predict(test), test.labels) < expected + 1e-3

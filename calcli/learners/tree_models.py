@@ -1,27 +1,145 @@
-"""Models that users hand in, as CatBoost, XGBoost and LightGBM write them. No pickle is ever loaded.
+"""Models made of trees: their SHAP values, leaves and importances.
 
-The library that wrote a file reads it: CatBoost comes with calcli, the others must be installed.
+Users hand in models of CatBoost, XGBoost and LightGBM, as these libraries write them. The library that wrote a file
+reads it: CatBoost comes with calcli, the others must be installed. No pickle is ever loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from calcli.batch import Column, FloatArray, IntArray
-from calcli.errors import DataError, MissingExtraError
+from calcli.errors import DataError, MissingExtraError, nearest
 from calcli.learners import catboost, cbm
-from calcli.learners.tree_model import CatBoostTrees, TreeModel, as_number, beside_each_other, matched
+from calcli.learners.oblivious import LeafShap
+from calcli.numeric.threads import threads
 
 if TYPE_CHECKING:
     import lightgbm
     import xgboost
+    from catboost import CatBoost, Pool
+
 
 _PICKLES = (b"\x80", b"PK\x03\x04", b"\x1f\x8b", b"(dp", b"ccopy_reg")
-"""How pickles, joblib's and zipped ones begin."""
+"""The first bytes of pickles, joblib's and zipped ones."""
+
+
+class TreeModel(Protocol):
+    """A model made of trees. It finds the features that it was trained on by their names, and ignores all others."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its features, as it writes them."""
+        ...
+
+    def shap(self, features: Mapping[str, Column]) -> FloatArray:
+        """How much each feature moves the model's raw output, shape (n, features); of several outputs side by side."""
+        ...
+
+    def leaves(self, features: Mapping[str, Column]) -> IntArray:
+        """The leaf of each tree that each row falls into, shape (n, trees)."""
+        ...
+
+    def importances(self) -> FloatArray:
+        """How much the model depends on each feature, in the order of the names."""
+        ...
+
+
+@dataclass(frozen=True)
+class CatBoostTrees:
+    """A model of CatBoost."""
+
+    model: CatBoost
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(map(str, self.model.feature_names_))
+
+    @cached_property
+    def _leaf_shap(self) -> LeafShap | None:
+        return LeafShap.of(self.model)
+
+    def shap(self, features: Mapping[str, Column]) -> FloatArray:
+        if self._leaf_shap is not None:
+            return self._leaf_shap.sums(self.leaves(features))
+        # In the mode that CatBoost chooses by the number of rows a chunk could round otherwise than the whole.
+        with catboost.refusals("explain its predictions"):
+            contributions = self.model.get_feature_importance(
+                self._pool(features), type="ShapValues", shap_mode="UsePreCalc", thread_count=threads()
+            )
+        return beside_each_other(np.asarray(contributions, dtype=np.float64)[..., :-1])
+
+    def leaves(self, features: Mapping[str, Column]) -> IntArray:
+        with catboost.refusals("find leaves"):
+            indices = self.model.calc_leaf_indexes(self._pool(features), thread_count=threads())
+        return np.asarray(indices, dtype=np.int64)
+
+    def importances(self) -> FloatArray:
+        return np.asarray(self.model.get_feature_importance(), dtype=np.float64)
+
+    def _pool(self, features: Mapping[str, Column]) -> Pool:
+        if self.model.get_text_feature_indices() or self.model.get_embedding_feature_indices():
+            raise DataError("the model uses texts or embeddings, which calcli does not support")
+        categories = set(self.model.get_cat_feature_indices())
+        return catboost.pool(
+            {
+                name: _as_category(column, name) if place in categories else as_number(column, name)
+                for place, (name, column) in enumerate(matched(self.names, features).items())
+            }
+        )
+
+
+def beside_each_other(contributions: FloatArray) -> FloatArray:
+    """The contributions to several outputs, shape (n, outputs, features), as one row for each row."""
+    return np.ascontiguousarray(contributions.reshape(len(contributions), -1))
+
+
+def matched(names: Sequence[str], features: Mapping[str, Column]) -> dict[str, Column]:
+    """The columns of a model's features, in its order.
+
+    A model that was trained on an array knows its features by their places only: they are the table's features if there
+    are as many of them.
+    """
+    if not any(name in features for name in names) and _places(names) and len(names) == len(features):
+        return dict(zip(names, features.values(), strict=True))
+    for name in names:
+        if name not in features:
+            match = nearest(name, features)
+            raise DataError(
+                f"the model was trained on the feature {name!r}, which is none of the table's features",
+                hint=f"did you mean {match!r}?" if match else "name its features with --features",
+            )
+    return {name: features[name] for name in names}
+
+
+def _places(names: Sequence[str]) -> bool:
+    """Whether these are the names that libraries give to columns without one: 0, f0, Column_0."""
+    return any([f"{stem}{place}" for place in range(len(names))] == list(names) for stem in ("", "f", "Column_"))
+
+
+def as_number(column: Column, name: str) -> Column:
+    """The column of a feature that is a number to the model."""
+    if column.role == "category":
+        raise DataError(f"the feature {name!r} is a number in the model and a category here", hint="cast the column")
+    return Column("number", column.values)
+
+
+def _as_category(column: Column, name: str) -> Column:
+    """The column of a feature that is a category to CatBoost, which takes whole numbers for texts too."""
+    if column.role == "category":
+        return column
+    missing = np.isnan(column.values)
+    whole = np.where(missing, 0.0, column.values)
+    if not np.array_equal(whole, np.rint(whole)):
+        raise DataError(f"the feature {name!r} is a category in the model and has fractions here")
+    distinct, place = np.unique(whole.astype(np.int64), return_inverse=True)
+    codes = np.where(missing, -1, place).astype(np.int32)
+    return Column("category", codes, tuple(map(str, distinct.tolist())))
 
 
 def read_model(content: bytes) -> TreeModel:
@@ -94,7 +212,7 @@ def _first_line(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class LightGBMTrees:
-    """A model of LightGBM. Of categories it must have been given texts, which its file keeps."""
+    """A model of LightGBM. Its categories must have been texts, which its file keeps."""
 
     booster: lightgbm.Booster
 

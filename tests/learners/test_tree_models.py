@@ -10,8 +10,7 @@ import pytest
 
 from calcli.batch import Column
 from calcli.errors import DataError, MissingExtraError
-from calcli.learners.foreign import read_model
-from calcli.learners.tree_model import CatBoostTrees
+from calcli.learners.tree_models import CatBoostTrees, read_model
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from tests.support.cases import ordinary

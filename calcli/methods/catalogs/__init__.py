@@ -1,1 +1,0 @@
-"""The specs of the methods, by family; they import no method."""
