@@ -6,18 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
-from calcli.methods.heterogeneous.coding import Codes, Coding
+from calcli.methods.heterogeneous.coding import Codes, Coding, Mask
 
 SMOOTHING = 10.0
 """For their order, the mean of each level is smoothed by so many rows with the mean of the node."""
 
 DEEPEST = 12
 """The greatest depth of a leaf."""
-
-Mask = NDArray[np.bool_]
 
 Draw = Callable[[int, int], Mask]
 """From the numbers of nodes and of features: which features each node may split on."""
@@ -90,7 +87,7 @@ class Tree:
         return np.unique(self.feature[~self.is_leaf])
 
     def renumbered(self, feature: IntArray, width: int) -> Tree:
-        """The same for another coding of at most `width` codes; `feature` is the new place of each node's feature."""
+        """The tree for another coding of at most `width` codes; `feature` is the new place of each node's feature."""
         return replace(self, feature=np.where(self.is_leaf, 0, feature), mask=self.mask[:, :width])
 
 

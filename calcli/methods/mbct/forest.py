@@ -1,7 +1,13 @@
-"""Trees one after the other, as they are applied and kept."""
+"""Trees one after the other, as they are applied and kept.
+
+MBCT as a formula: the codes of a row as numbers, and each tree as a switch over codes.
+
+The leaves as rules, and the losses before and after each split (Huang et al. 2022, Figure 7).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -10,15 +16,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli import expressions as terms
 from calcli.batch import FloatArray, spans
+from calcli.expressions import Function, Inputs, Missing, Number, Switch, Term
+from calcli.methods.base import Section
 from calcli.methods.mbct import kernels
+from calcli.methods.mbct.coding import Coder
 from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.kernels import Codes, Places
 from calcli.methods.mbct.kernels.predict import Walk, apply_trees
 from calcli.methods.mbct.level_passes import BLOCK
+from calcli.methods.trees.coding import CodedFeature
 from calcli.methods.trees.compiled import on_threads
+from calcli.methods.trees.fitted import leaf_section, rates
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.support import limits
+from calcli.state import Json
 
 _TYPES: Mapping[str, type[np.generic]] = {
     **dict.fromkeys(("sizes", "rows"), np.int64),
@@ -226,3 +239,133 @@ def score_of(prob: FloatArray, link: int) -> FloatArray:
 def prob_of(score: FloatArray, link: int) -> FloatArray:
     """The inverse of `score_of`; may change its argument."""
     return sigmoid(score, out=score) if link == kernels.ODDS else score
+
+
+def calibrated(coder: Coder, forest: Forest, score: Term, start: Term, features: Inputs) -> Term:
+    """The probability of a row with this score, which the first tree takes as `start`, a log-odds."""
+    codes = [code_of(feature, score, features) for feature in coder.features]
+    roots = forest.roots.tolist()
+    if forest.link == kernels.ODDS:
+        trees = [_of_leaf(forest, forest.pattern, root, codes) for root in roots]
+        return terms.sigmoid(terms.total([start, *trees]))
+    prob = terms.sigmoid(start)
+    held = bool(((forest.bound > 0.0) & (forest.bound < 1.0)).any())
+    for root in roots:
+        product = prob * _of_leaf(forest, forest.pattern, root, codes)
+        if held:
+            low, high = Function("least", (prob, product)), Function("greatest", (prob, product))
+            within = Function("least", (high, _of_leaf(forest, forest.bound, root, codes)))
+            prob = Function("greatest", (low, within))
+        else:
+            prob = Function("least", (product, Number(1.0)))
+    return prob
+
+
+def code_of(feature: CodedFeature, score: Term, features: Inputs) -> Term:
+    """The code that `Coder.encode` gives."""
+    codes = np.arange(1 + feature.missing, feature.codes, dtype=np.float64)  # of the bins or levels
+    if feature.kind == "score":
+        return terms.steps(score, feature.cuts, codes, "left")
+    column = features[feature.name]
+    if feature.kind == "category":
+        values = tuple(Number(value) for value in codes.tolist())
+        known: Term = Switch(column, feature.levels, values, Number(0.0)) if values else Number(0.0)
+    else:
+        known = terms.steps(column, feature.cuts, codes, "left")
+    return terms.choose(Missing(column), float(feature.missing), known)
+
+
+def _of_leaf(forest: Forest, values: FloatArray, node: int, codes: Sequence[Term]) -> Term:
+    """The value, one for each node, of the leaf below `node` that the codes lead to."""
+    feature, first = int(forest.feature[node]), int(forest.first[node])
+    if feature < 0:
+        return Number(float(values[node]))
+    children = range(first + 1, first + int(forest.branches[node]))
+    known = tuple(_of_leaf(forest, values, child, codes) for child in children)
+    rest = _of_leaf(forest, values, first, codes)
+    return Switch(codes[feature], tuple(int(forest.code[child]) for child in children), known, rest)
+
+
+def sections(coder: Coder, forest: Forest, *, start: str, alpha: float, loss: str) -> tuple[Section, ...]:
+    """The leaves as rules, and the splits; `start` is a sentence on the score that the first tree starts from."""
+    paths = _paths(coder, forest)
+    return (_rules(forest, paths, start, alpha), _splits(coder, forest, paths, loss))
+
+
+def _paths(coder: Coder, forest: Forest) -> list[str]:
+    """The conditions that lead to each node."""
+    paths = [""] * len(forest.feature)
+    for node in np.flatnonzero(forest.feature >= 0):
+        feature, first = coder.features[forest.feature[node]], forest.first[node]
+        for child in range(first, first + forest.branches[node]):
+            condition = code_words(feature, int(forest.code[child]))
+            paths[child] = f"{paths[node]} and {condition}" if paths[node] else condition
+    return paths
+
+
+def code_words(feature: CodedFeature, code: int) -> str:
+    """The condition that a feature has this code."""
+    name = feature.name or "score"
+    place = code - 1 - feature.missing
+    if code == 0:
+        return f"{name} is another value"
+    if place < 0:
+        return f"{name} is missing"
+    if feature.kind == "category":
+        return f"{name} is {feature.levels[place]}"
+    if feature.kind == "boolean":
+        return f"{name} is {'true' if place else 'false'}"
+    return feature.range_words(place, place) or f"{name} is there"
+
+
+def _rules(forest: Forest, paths: list[str], start: str, alpha: float) -> Section:
+    leaves = np.flatnonzero(forest.feature < 0)
+    tree = np.repeat(np.arange(len(forest)), forest.sizes)
+    bins = np.bincount(tree[leaves], minlength=len(forest))
+    rows: list[tuple[Json, ...]] = []
+    for leaf in leaves:
+        count = int(forest.rows[leaf])
+        rate, pud = rates(*(float(sums[leaf]) for sums in (forest.mass, forest.positive, forest.predicted)))
+        bound = None if rate is None else bound_of_theorem_1(rate, count, int(bins[tree[leaf]]), alpha)
+        rows.append((int(tree[leaf]) + 1, paths[leaf], count, rate, pud, float(forest.pattern[leaf]), bound))
+    link = (
+        "z' = z + pattern"
+        if forest.link == kernels.ODDS
+        else "p' = pattern * p, not beyond what the rows of the leaf support (at most 1)"
+    )
+    note = (
+        f"{start} Trees apply in order, each by the one rule that holds: {link}. Another value is one that no other "
+        "rule of the split names. pud is the mean probability before the tree divided by the label rate; the true "
+        f"label rates of all leaves of a tree lie within the bounds with probability {1 - alpha:g} (theorem 1)."
+    )
+    return leaf_section("rules", rows, ("pattern", "bound"), note if rows else f"{start} No trees.")
+
+
+def bound_of_theorem_1(rate: float, rows: int, bins: int, alpha: float) -> float:
+    """The bound on the difference of a leaf's mean label from its expectation, for all `bins` leaves at once.
+
+    sqrt(2 V ln(3 B / alpha) / c) + 3 ln(3 B / alpha) / c, with V = rate (1 - rate) and c rows (equation 3).
+    """
+    log = math.log(3.0 * bins / alpha)
+    return math.sqrt(2.0 * rate * (1.0 - rate) * log / rows) + 3.0 * log / rows
+
+
+def _splits(coder: Coder, forest: Forest, paths: list[str], loss: str) -> Section:
+    tree = np.repeat(np.arange(len(forest)), forest.sizes)
+    rows: list[tuple[Json, ...]] = []
+    for node in np.flatnonzero(forest.feature >= 0):
+        losses = (float(value[node]) for value in (forest.local, forest.split, forest.overall))
+        rows.append(
+            (
+                int(tree[node]) + 1,
+                paths[node] or "all rows",
+                coder.features[forest.feature[node]].name or "score",
+                int(forest.branches[node]),
+                *(value if math.isfinite(value) else None for value in losses),
+            )
+        )
+    what = "how much the log-loss per row changes at least" if loss == "nll" else loss
+    columns = ("tree", "at", "split by", "branches", "before", "after", "all rows")
+    return Section(
+        "splits", columns, tuple(rows), f"Losses of the node's rows before and after, and of all rows: {what}."
+    )

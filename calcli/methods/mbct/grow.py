@@ -18,7 +18,7 @@ from calcli.batch import FloatArray
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct import level_passes as passes
 from calcli.methods.mbct.kernels import Children, Codes, Places, Splits, split_search
-from calcli.methods.mbct.nodes import Growth, Mask, Nodes
+from calcli.methods.mbct.level_passes import Growth, Mask, Nodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,18 +25,15 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.learners.catboost import most_important
 from calcli.methods.base import SETTINGS, Params, Section, number
-from calcli.methods.mbct import kernels, rules
-from calcli.methods.mbct.boosting import fit_trees
+from calcli.methods.mbct import forest, kernels
+from calcli.methods.mbct.boosting import LINKS, Chosen, boosting_settings, choose, fit_trees, most_trees
 from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.coding import Coder, learn_codes
-from calcli.methods.mbct.forest import Forest, prob_of
-from calcli.methods.mbct.formula import calibrated
+from calcli.methods.mbct.forest import Forest, calibrated, prob_of
 from calcli.methods.mbct.grow import Tree
-from calcli.methods.mbct.nodes import Rows
-from calcli.methods.mbct.parameter_search import Chosen, choose
-from calcli.methods.mbct.search_grid import LINKS, boosting_settings, most_trees
+from calcli.methods.mbct.level_passes import Rows
 from calcli.methods.scaling import platt
-from calcli.methods.trees.unpacked import unpacked_once
+from calcli.methods.trees.fitted import unpacked_once
 from calcli.numeric import support
 from calcli.numeric.links import sigmoid
 from calcli.state import SUPPORTED, Json, State, prefixed, unprefixed
@@ -181,7 +178,7 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
 def explain(state: State) -> tuple[Section, ...]:
     """The leaves as rules, and the losses before and after each split."""
     model = _unpacked(state)
-    return rules.sections(
+    return forest.sections(
         model.coder,
         model.forest,
         start=model.start.text,

@@ -13,7 +13,7 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.errors import UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
-from calcli.methods.heterogeneous.cell_platt import platt_each
+from calcli.methods.heterogeneous.cells import platt_each
 from calcli.methods.heterogeneous.coding import Coding
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import grow

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from calcli.batch import Batch, Column
 from calcli.methods.mbct.coding import Coder, learn_codes
+from calcli.methods.mbct.forest import code_words
 from calcli.methods.mbct.kernels import predict as applying
-from calcli.methods.mbct.rules import code_words
 from calcli.methods.trees.coding import quantile_gaps
 from calcli.numeric.links import logit
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calcli.methods.mbct import buffers, kernels
 from calcli.methods.mbct import grow as growing
-from calcli.methods.mbct import kernels, row_losses
 from calcli.methods.mbct import level_passes as passes
 from calcli.methods.mbct.boosting import Boosted, Boosting, fit_trees
 from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.forest import Forest, applied, prob_of, score_of
 from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.kernels import split_search
-from calcli.methods.mbct.nodes import Growth, Nodes, Rows, cells_of
+from calcli.methods.mbct.level_passes import Growth, Nodes, Rows, cells_of
 from calcli.numeric import losses
 from tests.support.mbct_oracle import Node, Oracle, closed_mvce
 
@@ -298,8 +298,8 @@ def test_the_closed_form_is_the_limit_of_many_shuffles() -> None:
     rows = rows_of(4000, seed=6)
     growth = Growth(kernels.ODDS, "mvce-sampled", 1, 200.0, 0.0)
     facts = passes.totals(rows, cells_of(rows, OFFSETS), kernels.ODDS)
-    sampled = row_losses.overall_for(growth, 0)(rows, facts)
-    closed = row_losses.overall_for(Growth(kernels.ODDS, "mvce", 1, 200.0, 0.0), 0)(rows, facts)
+    sampled = buffers.overall_for(growth, 0)(rows, facts)
+    closed = buffers.overall_for(Growth(kernels.ODDS, "mvce", 1, 200.0, 0.0), 0)(rows, facts)
     assert closed == pytest.approx(closed_mvce(rows.prob - rows.label, np.ones(4000), 100.0), rel=1e-9)
     assert sampled == pytest.approx(closed, rel=0.03)
     assert losses.shuffled_bins(4000, growth.bin_size) == 40

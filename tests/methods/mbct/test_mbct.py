@@ -11,8 +11,8 @@ import pytest
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
+from calcli.methods.mbct.boosting import least_by_equation_13, least_by_rows
 from calcli.methods.mbct.coding import learn_codes
-from calcli.methods.mbct.search_grid import least_by_equation_13, least_by_rows
 from calcli.methods.trees import compiled
 from calcli.numeric import losses
 from calcli.numeric.links import GREATEST, LEAST, sigmoid
