@@ -112,12 +112,11 @@ def grown(
     kept = slice(None) if without is None else sample.fold != without
     with stage(listener, "choosing the settings of mbct"):
         plan, _ = prepared(sample.batch.take(kept), params, seed, whole)
-    boosting = plan.chosen.boosting
     with stage(listener, "growing trees on Spark"):
         blocks = in_blocks(keyed, rows.reads, _InBlocks(rows, plan.start, plan.coder, without))
-        table = BlockRows(blocks, plan.coder.offsets, boosting.growth)
+        table = BlockRows(blocks, plan.coder.offsets, plan.boosting.growth)
         try:
-            trees = fit_trees(table, boosting, plan.chosen.trees)
+            trees = fit_trees(table, plan.boosting, plan.trees)
         finally:
             table.blocks.unpersist()
     return replace(begun, spec=MBCT, state=plan.state(trees, params))

@@ -1,11 +1,9 @@
 """Boosting: each tree starts from the probabilities of those before it.
 
-From parameters to settings of boosting: several candidates where the parameters leave something open.
-
-The settings of boosting and the number of trees, chosen by log-loss on held-out rows.
-
-Each candidate has, row by row, a mean change of the log-loss against no trees. The least upper bound of that wins, the
-mean plus `CAUTION` standard errors; where no bound is below 0 there are no trees, and the scores are left as they are.
+Parameters give candidate settings, several where they leave something open. The settings and the number of trees are
+chosen by log-loss on held-out rows: each candidate has, row by row, a mean change of the log-loss against no trees. The
+least upper bound of that wins, the mean plus `CAUTION` standard errors; where no bound is below 0 there are no trees,
+and the scores are left as they are.
 """
 
 from __future__ import annotations
@@ -29,6 +27,36 @@ from calcli.methods.mbct.level_passes import Growth, Rows, SplitLoss
 from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.folds import Split, tested
 from calcli.numeric.score_folds import share_by_score, splits_by_score
+
+LINKS = {"odds": kernels.ODDS, "linear": kernels.LINEAR}
+
+AUTO = "auto"
+
+MOST_TREES = 64
+"""Where the number of trees is left open."""
+
+DEPTH, RATE = 2, 0.3
+"""Where these are left open. Others did not pay on real files."""
+
+GRID = (("odds", 30.0), ("odds", 100.0), ("odds", 10.0), ("linear", 30.0))
+"""Link and shrinkage, each tried where it is left open; the best guess is first."""
+
+CAUTION = 1.5
+"""Standard errors that a candidate must stay below the loss without trees."""
+
+PATIENCE = 10
+"""The search for more trees ends after so many without a lower loss on held-out rows."""
+
+FOLDS = 5
+CROSS_VALIDATED_ROWS = 20_000
+"""Up to so many rows each fold is held out in turn, above it one."""
+
+MOST_ROWS = 300_000
+"""Of more rows a sample is used. Of six million rows, a million choose no better: the same shrinkage, and a few trees
+more or less where the loss is flat."""
+
+LOSS, CHANGE, SQUARE = 0, 1, 2
+"""Sums over held-out rows: of w loss, of w d and of w d^2, with d the loss less that without trees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +99,8 @@ def fit_trees(rows: TreeRows, boosting: Boosting, most: int) -> list[Tree]:
     return trees
 
 
-LINKS = {"odds": kernels.ODDS, "linear": kernels.LINEAR}
-
-AUTO = "auto"
-
-MOST_TREES = 64
-"""Where the number of trees is left open."""
-
-DEPTH, RATE = 2, 0.3
-"""Where these are left open. Others did not pay on real files."""
-
-GRID = (("odds", 30.0), ("odds", 100.0), ("odds", 10.0), ("linear", 30.0))
-"""Link and shrinkage, each tried where it is left open; the best guess is first."""
-
-
 def boosting_settings(mass: float, positive: float, params: Params) -> list[Boosting]:
-    """All candidates that the parameters admit, each once; for rows of this weight, and that of the positive ones."""
+    """All candidates that the parameters admit for rows of weight `mass`, `positive` of it that of positive rows."""
     min_weight, loss = min_weight_of(mass, positive, params), cast(SplitLoss, params["split_loss"])
     depth = DEPTH if params["depth"] == AUTO else int(number(params, "depth"))
     rate = RATE if params["rate"] == AUTO else number(params, "rate")
@@ -97,11 +111,6 @@ def boosting_settings(mass: float, positive: float, params: Params) -> list[Boos
             shrink = shrinkage if params[name] == AUTO else number(params, name)
             candidates.append(Boosting(Growth(LINKS[link], loss, depth, min_weight, shrink), rate))
     return list(dict.fromkeys(candidates))
-
-
-def most_trees(params: Params) -> int:
-    """The most trees there may be."""
-    return MOST_TREES if params["trees"] == AUTO else int(number(params, "trees"))
 
 
 def min_weight_of(mass: float, positive: float, params: Params) -> float:
@@ -135,64 +144,51 @@ def least_by_equation_13(rate: float, rows: float, *, alpha: float, error: float
     return high if admits(high) else low
 
 
-CAUTION = 1.5
-
-PATIENCE = 10
-"""The search for more trees ends after so many without a lower loss on held-out rows."""
-
-FOLDS = 5
-CROSS_VALIDATED_ROWS = 20_000
-"""Up to so many rows each fold is held out in turn, above it one."""
-
-MOST_ROWS = 300_000
-"""Of more rows a sample is used. Of six million rows, a million choose no better: the same shrinkage, and a few trees
-more or less where the loss is flat."""
-
-LOSS, CHANGE, SQUARE = 0, 1, 2
-"""Sums over held-out rows: of w loss, of w d and of w d^2, with d the loss less that without trees."""
-
-
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Settings, and the number of trees."""
+class Search:
+    """The settings that all candidates share.
 
-    boosting: Boosting
-    trees: int
+    Attributes
+    ----------
+    offsets
+        Of the coder whose codes the rows have.
+    most
+        The greatest number of trees.
+    average
+        The label rate of all rows, if leaves are held within what their rows support.
+    share
+        The share of the rows that trees will grow on which the rows at hand are.
+    """
+
+    offsets: Places
+    most: int
+    seed: int
+    average: float | None
+    share: float
 
 
 def choose(
-    score: FloatArray,
-    rows: Rows,
-    offsets: Places,
-    candidates: Sequence[Boosting],
-    most: int,
-    seed: int,
-    average: float | None = None,
-    units: Units | None = None,
-    share: float = 1.0,
-) -> Chosen:
-    """The best of the candidates, and up to `most` trees; `score` is the rows' own, before any calibration.
-
-    `average` is the label rate of all rows, if leaves are held within what their rows support; `units` are the rows
-    that belong together. These rows may be a `share` of those that trees will grow on.
-    """
+    score: FloatArray, rows: Rows, units: Units | None, candidates: Sequence[Boosting], search: Search
+) -> tuple[Boosting, int]:
+    """The best candidate and its number of trees; `score` is the rows' own, before any calibration."""
     # A sample of many rows, with leaves of the same share of them.
+    share = search.share
     if len(rows) > MOST_ROWS:
-        part = share_by_score(score, MOST_ROWS / len(rows), seed, "mbct/sample")
+        part = share_by_score(score, MOST_ROWS / len(rows), search.seed, "mbct/sample")
         rows, score, share = rows.take(part), score[part], share * float(part.mean())
         units = None if units is None else units.take(part)
 
     # Boost each candidate on the rows outside each test set, and sum the test losses by number of trees.
-    splits = _splits(score, rows, seed, units)
+    splits = _splits(score, rows, search.seed, units)
     if not splits:
-        return Chosen(candidates[0], 0)  # rows that are all the same
+        return candidates[0], 0  # rows that are all the same
     tasks = [(_on_a_share(boosting, share), split) for boosting in candidates for split in splits]
     together = None if units is None else units.together
 
     def work(task: tuple[Boosting, Split]) -> FloatArray:
         boosting, (train, test) = task
         unit = None if together is None else together[test]
-        return _loss_curve(rows.take(train), rows.take(test), offsets, boosting, most, seed, average, unit)
+        return _loss_curve(rows.take(train), rows.take(test), boosting, search, unit)
 
     curves = on_threads(work, tasks)
 
@@ -203,17 +199,17 @@ def choose(
     for place in range(len(candidates)):
         bound = _upper_bound(_summed(curves[place * len(splits) : (place + 1) * len(splits)]), worth)
         best = min(best, (float(bound.min()), place, int(bound.argmin())))
-    return Chosen(candidates[best[1]], best[2])
+    return candidates[best[1]], best[2]
 
 
 def _on_a_share(boosting: Boosting, share: float) -> Boosting:
-    """The settings that give a share of the rows leaves with the same share of the weight."""
+    """The settings by which leaves hold the same part of a share of the rows as of all of them."""
     growth = boosting.growth
     return replace(boosting, growth=replace(growth, min_weight=max(1.0, share * growth.min_weight)))
 
 
 def _splits(score: FloatArray, rows: Rows, seed: int, units: Units | None) -> list[Split]:
-    """The rows that are fitted on and held out each time. Rows that are the same, or of a unit, are on one side."""
+    """Rows to fit on and held-out rows. Equal rows, and those of a unit, are on one side."""
     most = FOLDS if len(rows) <= CROSS_VALIDATED_ROWS else 1
     if most == 1 and units is None:
         test = share_by_score(score, 1 / FOLDS, seed, "mbct")
@@ -223,18 +219,11 @@ def _splits(score: FloatArray, rows: Rows, seed: int, units: Units | None) -> li
 
 
 def _loss_curve(
-    train: Rows,
-    test: Rows,
-    offsets: Places,
-    boosting: Boosting,
-    most: int,
-    seed: int,
-    average: float | None,
-    unit: IntArray | None = None,
+    train: Rows, test: Rows, boosting: Boosting, search: Search, unit: IntArray | None = None
 ) -> FloatArray:
     """Sums over the test rows after 0, 1, .. trees grown on the others: `LOSS`, `CHANGE` and `SQUARE`.
 
-    Where the `unit` of each row is given, the squares are those of the units' sums.
+    Where the `unit` of each row is given, sums over units are squared.
     """
     # Without trees.
     link, weight = boosting.growth.link, test.weights
@@ -245,10 +234,10 @@ def _loss_curve(
     curve = [(float(weight @ loss), 0.0, 0.0)]
     # Tree after tree, until a tree is a mere root or the loss has not fallen for long.
     lowest = 0
-    for tree in islice(Boosted(Buffers(train, offsets, boosting.growth, seed), boosting), most):
+    for tree in islice(Boosted(Buffers(train, search.offsets, boosting.growth, search.seed), boosting), search.most):
         if len(tree) == 1:
             break
-        Forest.of([tree], link, boosting.rate, average=average).calibrate(test.codes, score)
+        Forest.of([tree], link, boosting.rate, average=search.average).calibrate(test.codes, score)
         predict.row_losses(score, test.label, link, loss)
         change = loss - before
         square = weight @ change**2 if unit is None else np.square(np.bincount(unit, weight * change)).sum()

@@ -3,10 +3,9 @@
 The rows of a node are a range of a buffer. They cannot move within it, so there are two: rows of level d are in number
 d % 2, and those of a leaf stay where they are.
 
-Split losses that need rows: the paper's own sampled MVCE, and the losses of its ablation (Figure 5).
-
-They do not follow from sums over branches, so every split is tried on the rows themselves. They are for comparisons, on
-tables of moderate size.
+Some split losses need the rows: the paper's own sampled MVCE, and the losses of its ablation (Figure 5). They do not
+follow from sums over branches, so every split is tried on the rows themselves. They are for comparisons, on tables of
+moderate size.
 """
 
 from __future__ import annotations

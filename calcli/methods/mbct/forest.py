@@ -1,9 +1,4 @@
-"""Trees one after the other, as they are applied and kept.
-
-MBCT as a formula: the codes of a row as numbers, and each tree as a switch over codes.
-
-The leaves as rules, and the losses before and after each split (Huang et al. 2022, Figure 7).
-"""
+"""Trees one after the other: as they are applied and kept, as a formula, and as rules for people."""
 
 from __future__ import annotations
 
@@ -50,14 +45,14 @@ class Forest:
     link
         `kernels.ODDS` or `kernels.LINEAR`.
     sizes
-        How many nodes each tree has.
+        The number of nodes of each tree.
     feature, first, branches, code
         As in `grow.Tree`, but with ``first`` counted over all trees.
     pattern
         b or k as it is applied: a fraction, the rate, of the step that `grow.Tree` has.
     rows, mass, positive, predicted
-        Of the rows of the node when the tree was grown: their number, their weight, that of the positive ones, and the
-        sum of weight times probability before the tree.
+        Sums over the rows of the node when the tree was grown: their number, their weight, the weight of the positive
+        ones, and weight times probability before the tree.
     local, split, overall
         As in `grow.Tree`.
     bound
@@ -83,41 +78,28 @@ class Forest:
 
     @classmethod
     def of(cls, trees: Sequence[Tree], link: int, rate: float, *, average: float | None = None) -> Forest:
-        """From trees as they are grown; with the label rate of all rows, leaves are held within what rows support."""
+        """The trees as they are grown; given the `average` label of all rows, leaves are held to what rows support."""
 
-        def joined(name: str) -> NDArray[np.generic]:
+        def joined(name: str) -> NDArray[Any]:
             return np.concatenate([getattr(tree, name) for tree in trees]) if trees else np.empty(0)
 
-        # Nodes are numbered over all trees; facts become the few that are reported.
         sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
-        before = np.cumsum(sizes) - sizes
         facts = np.concatenate([np.empty((0, kernels.FACTS)), *(tree.facts for tree in trees)])
         mass, positive, first_sum = facts[:, kernels.MASS], facts[:, kernels.POSITIVE], facts[:, 0]
-        feature, pattern = joined("feature").astype(np.int32), joined("pattern").astype(np.float64)
-        steps = applied(pattern, link, rate)
+        nodes = {name: joined(name) for name in ("feature", "first", "branches", "code", "local", "split", "overall")}
+        # Nodes are numbered over all trees.
+        before = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        nodes["first"] = np.where(nodes["feature"] >= 0, nodes["first"] + before, 0)
+        steps = applied(joined("pattern").astype(np.float64), link, rate)
         bound = _exact_bound(steps)
         if average is not None and link == kernels.LINEAR:
             bound = np.where(bound == 1.0, *limits(mass, average)[::-1])
-        return cls(
-            link=link,
-            sizes=sizes,
-            feature=feature,
-            first=np.where(feature >= 0, joined("first") + np.repeat(before, sizes), 0).astype(np.int32),
-            branches=joined("branches").astype(np.int32),
-            code=joined("code").astype(np.uint16),
-            pattern=steps,
-            rows=facts[:, kernels.COUNT].astype(np.int64),
-            mass=mass,
-            positive=positive,
-            predicted=first_sum + positive if link == kernels.ODDS else first_sum,
-            local=joined("local").astype(np.float64),
-            split=joined("split").astype(np.float64),
-            overall=joined("overall").astype(np.float64),
-            bound=bound,
-        )
+        nodes |= {"rows": facts[:, kernels.COUNT], "mass": mass, "positive": positive, "pattern": steps, "bound": bound}
+        nodes["predicted"] = first_sum + positive if link == kernels.ODDS else first_sum
+        return cls(link, sizes, **{name: np.asarray(array, dtype=_TYPES[name]) for name, array in nodes.items()})
 
     def __len__(self) -> int:
-        """How many trees there are."""
+        """The number of trees."""
         return len(self.sizes)
 
     @property
@@ -131,7 +113,7 @@ class Forest:
         return [int(feature) for feature in np.unique(self.feature) if feature >= 0]
 
     def renumbered(self, places: Sequence[int]) -> Forest:
-        """The same where only the features at `places` are left, numbered anew."""
+        """The trees with only the features at `places` left, numbered anew."""
         new = np.full(max([*places, -1]) + 2, -1, dtype=np.int32)
         new[list(places)] = np.arange(len(places))
         return replace(self, feature=new[self.feature])
@@ -154,21 +136,12 @@ class Forest:
         # A node as one number.
         parts = (np.maximum(self.feature, 0), 49), (span, 32), (base, 0)  # as `apply_trees` takes them apart
         nodes = np.bitwise_or.reduce([part.astype(np.uint64) << np.uint64(bits) for part, bits in parts])
-        return Walk(
-            self.roots.astype(np.uint32),
-            self._depths(parent, child),
-            nodes,
-            children,
-            self.pattern,
-            self.bound,
-        )
-
-    def _depths(self, parent: Places, child: Places) -> Places:
-        """The most conditions on the way to a leaf, for each tree."""
-        depth = np.zeros(len(self.feature), dtype=np.int64)
+        # The most conditions on the way to a leaf, for each tree.
+        depth = np.zeros(len(branches), dtype=np.int64)
         while (depth[child] != depth[parent] + 1).any():
             depth[child] = depth[parent] + 1
-        return np.maximum.reduceat(depth, self.roots)
+        depths = np.maximum.reduceat(depth, self.roots)
+        return Walk(self.roots.astype(np.uint32), depths, nodes, children, self.pattern, self.bound)
 
     def calibrate(self, codes: Codes, score: FloatArray) -> None:
         """Calibrate rows by all trees; `score` is z for ``odds`` and p for ``linear``, and is changed."""
@@ -242,7 +215,7 @@ def prob_of(score: FloatArray, link: int) -> FloatArray:
 
 
 def calibrated(coder: Coder, forest: Forest, score: Term, start: Term, features: Inputs) -> Term:
-    """The probability of a row with this score, which the first tree takes as `start`, a log-odds."""
+    """The probability of a row with this score; `start` is the log-odds that the first tree gets."""
     codes = [code_of(feature, score, features) for feature in coder.features]
     roots = forest.roots.tolist()
     if forest.link == kernels.ODDS:
@@ -287,20 +260,17 @@ def _of_leaf(forest: Forest, values: FloatArray, node: int, codes: Sequence[Term
 
 
 def sections(coder: Coder, forest: Forest, *, start: str, alpha: float, loss: str) -> tuple[Section, ...]:
-    """The leaves as rules, and the splits; `start` is a sentence on the score that the first tree starts from."""
-    paths = _paths(coder, forest)
-    return (_rules(forest, paths, start, alpha), _splits(coder, forest, paths, loss))
+    """The leaves as rules, and the losses before and after each split (Huang et al. 2022, Figure 7).
 
-
-def _paths(coder: Coder, forest: Forest) -> list[str]:
-    """The conditions that lead to each node."""
-    paths = [""] * len(forest.feature)
+    `start` is a sentence on the score that the first tree starts from.
+    """
+    paths = [""] * len(forest.feature)  # the conditions that lead to each node
     for node in np.flatnonzero(forest.feature >= 0):
         feature, first = coder.features[forest.feature[node]], forest.first[node]
         for child in range(first, first + forest.branches[node]):
             condition = code_words(feature, int(forest.code[child]))
             paths[child] = f"{paths[node]} and {condition}" if paths[node] else condition
-    return paths
+    return (_rules(forest, paths, start, alpha), _splits(coder, forest, paths, loss))
 
 
 def code_words(feature: CodedFeature, code: int) -> str:
@@ -366,6 +336,5 @@ def _splits(coder: Coder, forest: Forest, paths: list[str], loss: str) -> Sectio
         )
     what = "how much the log-loss per row changes at least" if loss == "nll" else loss
     columns = ("tree", "at", "split by", "branches", "before", "after", "all rows")
-    return Section(
-        "splits", columns, tuple(rows), f"Losses of the node's rows before and after, and of all rows: {what}."
-    )
+    note = f"Losses of the node's rows before and after, and of all rows: {what}."
+    return Section("splits", columns, tuple(rows), note)

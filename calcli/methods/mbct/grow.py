@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class Tree:
     facts
         Of its rows, see `kernels.FACTS`.
     local, split, overall
-        The loss of its rows, the same after the split, and that of all rows then; NaN where there is none.
+        The loss of its rows before and after the split, and the loss of all rows then; NaN where there is none.
     """
 
     feature: Places
@@ -96,24 +96,17 @@ class TreeRows(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Choice:
-    """The best split of each node of a level, an entry for each node; `feature` is -1 where there is none.
+class _Choice(NamedTuple):
+    """A level with the best split of each node, where it begins in `Splits`, and how it changes the outcome."""
 
-    `base` is where its branches begin in `Splits`, `change` the change of the outcome.
-    """
-
-    feature: Places
-    branches: Places
+    level: Tree
     base: Places
-    local: FloatArray
-    split: FloatArray
     change: FloatArray
 
 
 @dataclass(slots=True, eq=False)
 class _Overall:
-    """The outcome for all rows while nodes are split one by one: outcomes are sums over rows, so their changes add."""
+    """The outcome for all rows while nodes are split one by one: an outcome is a sum over rows, so its changes add."""
 
     growth: Growth
     root: Nodes
@@ -125,11 +118,11 @@ class _Overall:
         split_search.judge_unsplit(root.facts[0], float(root.pattern[0]), growth.link, outcome[0])
         return cls(growth, root, outcome)
 
-    def after(self, choice: _Choice) -> FloatArray:
+    def after(self, made: Mask, change: FloatArray) -> FloatArray:
         """The loss of all rows after each of the splits, in the order of the nodes; NaN where there is none."""
-        loss, made = np.full(len(choice.feature), np.nan), choice.feature >= 0
+        loss = np.full(len(made), np.nan)
         if self.growth.split_loss in ("mvce", "nll"):
-            outcomes = self.outcome + np.cumsum(choice.change[made], axis=0)
+            outcomes = self.outcome + np.cumsum(change[made], axis=0)
             loss[made] = self.growth.losses(outcomes, self.root.count, self.root.mass)
             self.outcome = outcomes[-1:]
         return loss
@@ -150,32 +143,22 @@ def grow(rows: TreeRows, growth: Growth) -> Tree:
 
         # The best split of each node.
         splits = rows.search([*levels, level], nodes, heavy)
-        choice = _choose(splits, nodes, heavy, growth)
-        made = choice.feature >= 0
-        firsts = np.concatenate([[0], np.cumsum(choice.branches[made])])
+        level, base, change = _choose(splits, level, nodes, heavy, growth)
+        made = level.feature >= 0
+        firsts = np.concatenate([[0], np.cumsum(level.branches[made])])
 
         # The level as it will be kept.
         first = np.zeros(len(nodes), dtype=np.int64)
         first[made] = tree_size + firsts[:-1]
         tree_size += int(firsts[-1])
-        levels.append(
-            replace(
-                level,
-                feature=choice.feature,
-                first=first,
-                branches=choice.branches,
-                local=choice.local,
-                split=choice.split,
-                overall=overall.after(choice),
-            )
-        )
+        levels.append(replace(level, first=first, overall=overall.after(made, change)))
         if not made.any():
             break
 
         # The next level: its nodes, and the rows handed on to them.
         parents = nodes.take(made)
-        code, into = _children(parents, choice.base[made], firsts, splits, growth)
-        children = Children(choice.feature[made], firsts[:-1], firsts[1:], code)
+        code, into = _children(parents, base[made], firsts, splits, growth)
+        children = Children(level.feature[made], firsts[:-1], firsts[1:], code)
         rows.split(nodes, made, children, into, last=last)
         nodes = into
         if last:
@@ -183,10 +166,10 @@ def grow(rows: TreeRows, growth: Growth) -> Tree:
     return Tree.of_levels(levels)
 
 
-def _choose(splits: Splits, nodes: Nodes, heavy: Mask, growth: Growth) -> _Choice:
-    """For each node the split of least loss, if that is less than the loss of the node as it is.
+def _choose(splits: Splits, level: Tree, nodes: Nodes, heavy: Mask, growth: Growth) -> _Choice:
+    """For each node of a level the split of least loss, if that is less than the loss of the node as it is.
 
-    `splits` is about the `heavy` ones of the nodes; the others have none.
+    `splits` is about the `heavy` nodes; the others have none.
     """
     # The least loss of all features, for each heavy node.
     searched, each = nodes.take(heavy), np.arange(int(heavy.sum()))
@@ -197,7 +180,7 @@ def _choose(splits: Splits, nodes: Nodes, heavy: Mask, growth: Growth) -> _Choic
     local = growth.losses(splits.unsplit, searched.count, searched.mass)
     made = split < local
 
-    # The same for all nodes.
+    # For all nodes.
     def spread(values: NDArray[Any], other: float) -> NDArray[Any]:
         if len(values) == len(nodes):
             return values
@@ -205,14 +188,14 @@ def _choose(splits: Splits, nodes: Nodes, heavy: Mask, growth: Growth) -> _Choic
         result[heavy] = values
         return result
 
-    return _Choice(
+    chosen = replace(
+        level,
         feature=spread(np.where(made, best, -1), -1),
         branches=spread(np.where(made, outcome[:, kernels.BRANCHES], 0).astype(np.int64), 0),
-        base=spread(splits.base[each, best], 0),
         local=spread(local, np.nan),
         split=spread(np.where(made, split, np.nan), np.nan),
-        change=spread(outcome - splits.unsplit, 0.0),
     )
+    return _Choice(chosen, spread(splits.base[each, best], 0), spread(outcome - splits.unsplit, 0.0))
 
 
 def _children(parents: Nodes, bases: Places, firsts: Places, splits: Splits, growth: Growth) -> tuple[Codes, Nodes]:

@@ -1,6 +1,4 @@
-"""The inputs of a tree: rows, the nodes of a level, the settings of growth.
-
-Passes over the rows of all nodes of a level, on all threads.
+"""Rows, the nodes of a level, the settings of growth, and passes over the rows of all nodes, on all threads.
 
 The rows of a node are a range of a buffer. Nodes of few rows are put into groups, each the work of one thread; those of
 more than `BLOCK` rows come one after the other, with all threads on blocks of their rows. As sums are exact, blocks
@@ -105,7 +103,7 @@ class Nodes:
 
     @classmethod
     def joined(cls, parts: Sequence[Nodes]) -> Nodes:
-        """All of these; none for none."""
+        """The nodes of all parts, which may be none."""
         if not parts:
             none = np.zeros(0, dtype=np.int64)
             return cls(none, none, np.zeros(0), np.zeros((0, kernels.FACTS)))
@@ -170,13 +168,13 @@ class Growth:
 
 
 def cells_of(rows: Rows, offsets: Places) -> Cells:
-    """The cells of these rows; `offsets` as in `Cells`."""
+    """The cells of these rows, with `offsets` as in `Cells`."""
     squares = float(rows.weight @ rows.weight) if len(rows.weight) else float(len(rows))
     return cells_of_sums(offsets, rows.mass, squares, weighted=len(rows.weight) > 0)
 
 
 def cells_of_sums(offsets: Places, mass: float, squares: float, *, weighted: bool) -> Cells:
-    """The same, from the sum of the weights and of their squares."""
+    """The cells of rows whose weights and squared weights have these sums."""
     return Cells(offsets.astype(np.uint32), np.array([sums.grid(mass), sums.grid(squares)]), weighted)
 
 
@@ -249,9 +247,8 @@ def _histogram(rows: Rows, node: Nodes, cells: Cells, rule: Rule) -> FloatArray:
         return histogram
 
     start, stop = int(node.start[0]), int(node.stop[0])
-    size = max(
-        BLOCK, -(-(stop - start) // (2 * threads()))
-    )  # each has memory of its own: no more than keep threads busy
+    # Each block has memory of its own: no more of them than keep threads busy.
+    size = max(BLOCK, -(-(stop - start) // (2 * threads())))
     return np.asarray(sum(on_threads(add, _blocks(start, stop, size))))
 
 
@@ -281,13 +278,10 @@ def move_to_children(rows: Rows, target: Rows, nodes: Nodes, children: Children,
         )
 
     def large(node: int) -> None:
-        own, feature = slice(children.first[node], children.stop[node]), int(children.feature[node])
-        blocks, branch = (
-            _blocks(int(nodes.start[node]), int(nodes.stop[node]), BLOCK),
-            _branch_table(children.code[own]),
-        )
+        own, feature, branch = _branching(children, node)
+        blocks = _blocks(int(nodes.start[node]), int(nodes.stop[node]), BLOCK)
 
-        # The rows of a branch are those of the first block, of the second, ..: so each block can be moved on its own.
+        # A branch has rows of the first block, then of the second, ..: so each block can be moved on its own.
         def count(block: Block) -> Places:
             counts = np.zeros(len(starts[own]), dtype=np.int64)
             update.count_branches(rows.codes, *block, feature, branch, counts)
@@ -332,8 +326,7 @@ def calibrate_children(rows: Rows, nodes: Nodes, children: Children, patterns: F
         )
 
     def large(node: int) -> None:
-        own, feature = slice(children.first[node], children.stop[node]), int(children.feature[node])
-        branch = _branch_table(children.code[own])
+        own, feature, branch = _branching(children, node)
 
         def work(block: Block) -> None:
             update.set_branches(rows.arrays, *block, feature, branch, patterns[own], link)
@@ -372,8 +365,10 @@ def _blocks(start: int, stop: int, size: int) -> list[Block]:
     return [(start + span.start, start + span.stop) for span in spans(stop - start, size)]
 
 
-def _branch_table(code: Codes) -> Table:
-    """The branch of each code for a node whose children have these codes, as `update.count_branches` takes it."""
+def _branching(children: Children, node: int) -> tuple[slice, int, Table]:
+    """The children of a node, its feature, and the branch of each code as `update.count_branches` takes it."""
+    own = slice(children.first[node], children.stop[node])
+    code = children.code[own]
     branch = np.zeros(int(code[-1]) + 2, dtype=np.uint32)
     branch[code[1:]] = np.arange(1, len(code))
-    return branch
+    return own, int(children.feature[node]), branch
