@@ -1,4 +1,4 @@
-"""What databases differ in: how texts compare and are written, what keeps a step apart, how much a statement may hold.
+"""The differences of databases: how texts compare and are written, what keeps a step apart, how long statements may be.
 
 sqlglot knows how each dialect quotes names and spells types and functions; what it does not know is here. A dialect is
 offered if it has an entry: "run" means that the tests run its statements on that engine or emulator, the others are
@@ -16,7 +16,7 @@ from sqlglot import exp
 from calcli.errors import UsageError, unknown_name
 
 PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-+.,:;/()<>=@#!?*|~^[]")
-"""What stands in a literal of every dialect as it is, whatever its settings."""
+"""The characters that need no escape in a literal of any dialect, whatever its settings."""
 
 
 def _doubled(text: str) -> str:
@@ -136,12 +136,15 @@ class Dialect:
     def literal(self, text: str) -> str:
         return self.plain(text) if PLAIN.issuperset(text) else self.awkward(text)
 
+    def key(self, key: str | int) -> str:
+        return self.literal(key) if isinstance(key, str) else str(key)
+
     def is_too_long(self, statement: str) -> bool:
         """Whether the statement has more bytes than a database should be given."""
         return len(statement.encode()) > self.most_bytes
 
     def settings_for(self, statement: str) -> list[str]:
-        """What has to be set before the database takes the statement."""
+        """The statements that must be run before the database takes this one."""
         size = len(statement.encode())
         return [self.settings.format(size=2 * size)] if self.settings and size > self.taken_bytes else []
 

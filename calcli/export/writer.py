@@ -16,9 +16,8 @@ from sqlglot import exp
 
 from calcli.batch import FloatArray
 from calcli.export.dialects import Dialect, quoted
-from calcli.export.lists import Codes, Entry, Numbers
-from calcli.export.subexpressions import FEW, chosen, has_texts, is_choice_of_places, is_list
-from calcli.export.tree_joins import Outside, joins, leaf_join
+from calcli.export.large_trees import Outside, joins, leaf_join
+from calcli.export.subexpressions import FEW, Codes, Entry, Numbers, chosen, has_texts, is_choice_of_places, is_list
 from calcli.expressions import (
     Among,
     Arithmetic,
@@ -38,7 +37,7 @@ from calcli.expressions import (
 )
 
 DECIMALS = 15
-"""Of the leaves of oblivious trees, whose sum is a log-odds."""
+"""The decimals of the leaves of oblivious trees, whose sum is a log-odds."""
 
 _MOST = repr(sys.float_info.max)
 _FUNCTIONS: Mapping[str, Any] = {"exp": exp.Exp, "ln": exp.Ln, "abs": exp.Abs}
@@ -182,7 +181,7 @@ class Writer:
             below = self._switched(x, keys[:middle], values[:middle], otherwise)
             above = self._switched(x, keys[middle:], values[middle:], otherwise)
             return f"CASE WHEN {x} < {keys[middle]} THEN {below} ELSE {above} END"
-        tests = [f"WHEN {self._key(key)} THEN {value}" for key, value in zip(keys, values, strict=True)]
+        tests = [f"WHEN {self.dialect.key(key)} THEN {value}" for key, value in zip(keys, values, strict=True)]
         return f"CASE {x} {' '.join(tests)} ELSE {otherwise} END"
 
     def _looked_up(self, tests: Sequence[str], values: FloatArray) -> str:
@@ -201,12 +200,9 @@ class Writer:
         return self.dialect.look_up.format(list=self.dialect.numbers.format(values=values, type=typed), place=place)
 
     def _place(self, tests: Sequence[str], first: int) -> str:
-        """The place of the value that the conditions choose, where that of the first value is `first`."""
+        """The place of the value that the conditions choose; the first value is at `first`."""
         bits = (self.dialect.bit.format(test=test, weight=1 << at) for at, test in enumerate(tests))
         return " + ".join([str(first), *bits])
-
-    def _key(self, key: str | int) -> str:
-        return self.dialect.literal(key) if isinstance(key, str) else str(key)
 
     def _column(self, name: str, role: str) -> str:
         column = quoted(name, self.dialect)
@@ -238,7 +234,7 @@ class Writer:
 
 
 def _halved(tests: Sequence[str], values: Sequence[str]) -> str:
-    """A test after the other, the last one first: it halves the values."""
+    """A CASE that halves the values by each test, the last test first."""
     if len(set(values)) == 1:
         return values[0]
     *others, test = tests

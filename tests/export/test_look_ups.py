@@ -9,7 +9,7 @@ import pytest
 
 from calcli import expressions as terms
 from calcli.export import dialects, sql
-from calcli.export.look_ups import MOST_CUTS, by_lists, by_look_ups
+from calcli.export.large_trees import MOST_CUTS, by_lists, by_look_ups
 from calcli.export.subexpressions import tree_paths
 from calcli.expressions import Input, Number, Side, Steps, Switch, Term
 

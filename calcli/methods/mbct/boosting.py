@@ -52,8 +52,8 @@ CROSS_VALIDATED_ROWS = 20_000
 """Up to so many rows each fold is held out in turn, above it one."""
 
 MOST_ROWS = 300_000
-"""Of more rows a sample is used. Of six million rows, a million choose no better: the same shrinkage, and a few trees
-more or less where the loss is flat."""
+"""Where there are more rows, a sample is used. Of six million rows, a million choose no better: the same shrinkage, and
+a few trees more or less where the loss is flat."""
 
 LOSS, CHANGE, SQUARE = 0, 1, 2
 """Sums over held-out rows: of w loss, of w d and of w d^2, with d the loss less that without trees."""

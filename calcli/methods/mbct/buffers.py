@@ -109,7 +109,7 @@ MOST_BINS = 5000
 """The sweep over numbers of bins ends here."""
 
 Search = Callable[[Rows, Nodes, Cells, Growth], Splits]
-"""What each split of each node would do to the loss, as `passes.search` finds it."""
+"""Finds how each split of each node would change the loss, as `passes.search` does."""
 
 Loss = Callable[[FloatArray, FloatArray, FloatArray], float]
 """A loss of rows, from probabilities, labels and weights."""
