@@ -75,7 +75,7 @@ class Rows:
 
 
 def free_name(name: str, beside: pl.DataFrame) -> str:
-    """A name for a column beside features; none of theirs begins with it."""
+    """A column name with which no name of a feature begins."""
     while any(one.startswith(name) for one in beside.columns):
         name += "_"
     return name
@@ -105,7 +105,7 @@ def scores_of(scores: object) -> FloatArray:
 
 
 def kind_of(scores: FloatArray, given: str) -> ScoreKind:
-    """Whether scores are probabilities or logits, told by their values unless it is given; doubt is refused."""
+    """The kind of scores, ``prob`` or ``logit``, told by their values unless it is given; doubt is refused."""
     if given == "prob":
         check_probabilities(scores)
     if given in ("logit", "prob"):
@@ -162,7 +162,7 @@ def _apart(rows: FloatArray) -> NDArray[np.bool_]:
 
 
 def plain_class(value: object) -> Label:
-    """A class as the tables have it."""
+    """A class as a plain Python value, which tables take."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, bool | int | str):

@@ -1,4 +1,4 @@
-"""How heterogeneous calibration codes the features.
+"""The codes of features in heterogeneous calibration.
 
 Code 0 is a missing value. A number or a boolean has 1, 2, .. by the quantile bin that it falls into, a category by its
 level. Levels of few rows share the last code with those never seen: ordered by their label rates they would fit noise.

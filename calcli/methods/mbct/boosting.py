@@ -197,7 +197,7 @@ def choose(
     worth = mass if together is None else len(np.unique(together[tested(splits, len(rows))]))
     best = (0.0, 0, 0)
     for place in range(len(candidates)):
-        bound = _upper_bound(_summed(curves[place * len(splits) : (place + 1) * len(splits)]), worth)
+        bound = _upper_bound(curves[place * len(splits) : (place + 1) * len(splits)], worth)
         best = min(best, (float(bound.min()), place, int(bound.argmin())))
     return candidates[best[1]], best[2]
 
@@ -249,14 +249,13 @@ def _loss_curve(
     return np.array(curve)
 
 
-def _summed(curves: Sequence[FloatArray]) -> FloatArray:
-    """The sum of the curves; where one has ended, its last entry counts."""
+def _upper_bound(curves: Sequence[FloatArray], worth: float) -> FloatArray:
+    """The change of the loss against no trees, summed over splits, plus `CAUTION` standard errors.
+
+    The test rows of all splits are `worth` so many rows or units. Where a curve has ended, its last entry counts.
+    """
     length = max(len(curve) for curve in curves)
     longer = [np.concatenate([curve, np.repeat(curve[-1:], length - len(curve), axis=0)]) for curve in curves]
-    return np.asarray(np.sum(longer, axis=0))
-
-
-def _upper_bound(curve: FloatArray, mass: float) -> FloatArray:
-    """The change of the summed loss against no trees, plus `CAUTION` standard errors; `mass` rows or units add up."""
-    variance = np.maximum(curve[:, SQUARE] - curve[:, CHANGE] ** 2 / mass, 0.0)
+    curve = np.asarray(np.sum(longer, axis=0))
+    variance = np.maximum(curve[:, SQUARE] - curve[:, CHANGE] ** 2 / worth, 0.0)
     return curve[:, CHANGE] + CAUTION * np.sqrt(variance)

@@ -1,4 +1,4 @@
-"""How MBCT codes the features and the score.
+"""The codes of features and of the score in MBCT.
 
 A category or a boolean is coded by its value, a number by the quantile bin that it falls into, and so is the score
 itself. Missing values that are frequent enough for a branch have code 1. Code 0 is for all values that are too rare
@@ -37,7 +37,7 @@ BLOCK, STRIDE = 1 << 18, 1 << 14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coder:
-    """How rows become lines of codes, one for each feature; the table of each category's last levels is kept."""
+    """Codes rows, each as a line with a code for each feature; the table of each category's last levels is kept."""
 
     features: tuple[CodedFeature, ...]
     _tables: dict[str, tuple[tuple[str, ...], Codes]] = field(default_factory=dict, init=False, repr=False)
@@ -49,7 +49,7 @@ class Coder:
 
     @property
     def codes(self) -> list[int]:
-        """How many codes each feature has."""
+        """The number of codes of each feature."""
         return [feature.codes for feature in self.features]
 
     def encode(self, batch: Batch) -> Codes:
@@ -124,7 +124,7 @@ class Coder:
 
 
 def _of(column: Column, *, category: bool) -> Column:
-    """The column, if it has the role that was coded: compiled loops would take numbers for codes."""
+    """The column if it has the role that was coded; otherwise compiled loops would take numbers for codes."""
     if (column.role == "category") is not category:
         raise ValueError(f"a {column.role} is coded as something else")
     return column
@@ -152,8 +152,11 @@ def learn_codes(
     def work(name: str | None) -> CodedFeature | None:
         if name is None:
             if score_by == "mass":
+                # Few digits as probabilities, where these can be told apart.
                 low, high = quantile_gaps(batch.score, batch.weight, score_bins)
-                return CodedFeature("", "score", _cuts_of_score(low, high))
+                cuts = just_above(logit(cuts_between(sigmoid(low), sigmoid(high))))
+                cuts = np.where((low <= cuts) & (cuts < high), cuts, low + (high - low) / 2.0)
+                return CodedFeature("", "score", cuts)
             return CodedFeature("", "score", just_above(logit(np.arange(1, score_bins) / score_bins)))
         column = batch.features[name]
         if column.role == "category":
@@ -185,9 +188,3 @@ def _number(name: str, column: Column, weight: FloatArray | None, least: float, 
         return CodedFeature(name, "boolean", np.array([0.5]), missing=missing)
     low, high = quantile_gaps(values.astype(np.float64), weight, bins)
     return CodedFeature(name, "number", cuts_between(low, high), missing=missing)
-
-
-def _cuts_of_score(low: FloatArray, high: FloatArray) -> FloatArray:
-    """`cuts_between` for log-odds, with few digits as probabilities where these can be told apart."""
-    cuts = just_above(logit(cuts_between(sigmoid(low), sigmoid(high))))
-    return np.where((low <= cuts) & (cuts < high), cuts, low + (high - low) / 2.0)

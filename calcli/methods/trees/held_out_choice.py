@@ -60,12 +60,9 @@ def _hashable(column: Column) -> FloatArray | NDArray[np.uint64]:
     if column.role != "category":
         values = column.values.astype(np.float64, copy=False)
         return np.where(np.isnan(values), np.nan, values)
-    levels = np.array([_name_hash(level) for level in column.levels] + [0], dtype=np.uint64)
-    return levels[column.values.astype(np.int64)]  # code -1, missing, picks the last
-
-
-def _name_hash(level: str) -> int:
-    return int.from_bytes(hashlib.blake2b(level.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    names = (level.encode("utf-8", "surrogatepass") for level in column.levels)
+    hashes = [int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little") for name in names]
+    return np.array([*hashes, 0], dtype=np.uint64)[column.values.astype(np.int64)]  # code -1, missing, picks the last
 
 
 def held_out_splits(rows: Batch) -> list[Split]:
