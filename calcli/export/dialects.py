@@ -32,7 +32,7 @@ def _hexadecimal(text: str, form: str = "x'{}'", encoding: str = "utf-8") -> str
 
 
 def _of_postgres(text: str) -> str:
-    """With an E, backslashes mean the same whatever `standard_conforming_strings` says."""
+    """A literal with an E before backslashes: they mean the same then, whatever `standard_conforming_strings` says."""
     return "E" + _doubled(text.replace("\\", "\\\\")) if "\\" in text else _doubled(text)
 
 
@@ -150,7 +150,7 @@ class Dialect:
 
     @property
     def tested(self) -> str:
-        """How far the statements of the dialect are tested, in words."""
+        """A phrase that says how far the statements of the dialect are tested."""
         if self.emulator:
             return f"run on an emulator ({self.emulator})"
         return f"run on {self.engine}" if self.engine else "generated only"
@@ -290,14 +290,12 @@ DIALECTS = {dialect.name: dialect for dialect in (*_CHECKED, *_WRITTEN)}
 
 
 def find(name: str) -> Dialect:
-    """The dialect of this name."""
     if name not in DIALECTS:
         raise UsageError(unknown_name("dialect", name, tuple(DIALECTS), limit=100))
     return DIALECTS[name]
 
 
 def quoted(name: str, dialect: Dialect) -> str:
-    """A name as an identifier."""
     if "${" in name and dialect.name in ("spark", "databricks"):
         raise UsageError(f"the name {name!r} holds ${{, which {dialect.name} substitutes", hint="rename the column")
     return str(exp.to_identifier(name, quoted=True).sql(dialect=dialect.name))

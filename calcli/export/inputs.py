@@ -50,7 +50,7 @@ def table_inputs(binding: Binding) -> TableInputs:
 
 
 def _validity(values: tuple[Input, ...], *, probabilities: bool) -> Condition:
-    """No value is null, NaN or infinite; probabilities lie in [0, 1] and add up to 1."""
+    """The condition that no value is null, NaN or infinite, and that probabilities lie in [0, 1] and add up to 1."""
     low, high = (-SLACK, 1.0 + SLACK) if probabilities else (-_MOST, _MOST)
     conditions: list[Condition] = [each for value in values for each in (value >= low, value <= high)]
     if probabilities and len(values) > 1:

@@ -110,7 +110,7 @@ class _Walker:
         return cls(Codes((Number(1.0), *codes)), {of: place for place, of in enumerate(asked, start=2)}, keys)
 
     def walk(self, tree: Switch) -> Term | None:
-        """The number of its leaf; None if the lists would be long for the branches that it has."""
+        """The number of the leaf of a tree; None if the lists would be long for so few branches."""
         most = SPARSEST * sum(len(one.keys) + 1 for one in switches(tree))
         place = self.roots.setdefault(self.place[id(tree.x)], Entry(Number(float(self.place[id(tree.x)])), self.codes))
         here = self._entries(tree)
@@ -151,7 +151,7 @@ def _code(term: Term, keys: list[str | int]) -> Term:
 
 
 def _remade(part: Any, made: Mapping[int, Term]) -> Any:
-    """A term or a condition with the terms inside it as made; itself where none has changed."""
+    """A term or a condition with the terms inside it replaced by those `made`; itself where none has changed."""
     inside = {field.name: getattr(part, field.name) for field in fields(part)}
     remade = {name: _inside(one, made) for name, one in inside.items()}
     return part if all(remade[name] is one for name, one in inside.items()) else replace(part, **remade)
@@ -188,7 +188,7 @@ def _looked_up(term: Term) -> Term:
 
 
 def _listed(place: Term, numbers: list[float]) -> Term:
-    """The number at a place; beyond the last that differs from the one before it, that one."""
+    """The number at a place, as a switch that ends at the last number that differs from the one before it."""
     *first, last = numbers
     while first and first[-1] == last:
         first.pop()
@@ -212,7 +212,7 @@ ROWS = "calcli_rows"
 
 @dataclass(slots=True)
 class _Level:
-    """The switches of one depth as (node, tested term, child for other keys); branches as (node, key, child)."""
+    """The switches of a depth as (node, tested term, child for other keys), and branches as (node, key, child)."""
 
     nodes: list[tuple[int, int, int]] = field(default_factory=list)
     branches: list[tuple[int, str | int, int]] = field(default_factory=list)
@@ -224,7 +224,7 @@ class _Level:
 
 @dataclass(slots=True)
 class Outside:
-    """Tables beside the query, which hold all trees: their nodes are numbered on, and joined under other names.
+    """Tables beside the query that hold all trees; nodes are numbered on from tree to tree.
 
     With `lookups` they hold the values of look-ups too. Where a database has lists, all lists are one table, one after
     the other.
@@ -239,7 +239,7 @@ class Outside:
     known: int = 0
 
     def added(self, numbers: Numbers) -> int:
-        """Add a list; gives how many numbers are before it."""
+        """Add a list, and return the number of numbers before it."""
         before = len(self.numbers)
         self.numbers += numbers.tolist()
         return before
@@ -325,7 +325,7 @@ def leaf_join(values: Sequence[float], stem: str, place: str, outside: Outside) 
 
 
 def _source(name: str, columns: Columns, rows: list[Row], dialect: Dialect, table: str | None) -> Sql:
-    """A table of these rows, within the query unless they are in one outside."""
+    """A table of these rows within the query, or the outside `table` that has them."""
     if table is not None:
         return _outside(name, table)
     if dialect.rows:

@@ -46,7 +46,6 @@ Columns: TypeAlias = Mapping[str, Any]
 
 
 def model(outputs: Mapping[str, Term], about: str, *, float32: bool = False) -> Any:
-    """The whole graph."""
     from onnx import TensorProto, checker, helper
 
     for name, values in tested_values(outputs.values()).items():
@@ -109,7 +108,7 @@ def run(content: bytes, columns: Columns) -> list[FloatArray]:
 
 
 class _Writer:
-    """Nodes and constants so far, and the name of what each term and condition has become."""
+    """The nodes and constants so far, and the name of the node that each term and condition has become."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []

@@ -69,7 +69,7 @@ def expression(outputs: Mapping[str, Term], dialect: Dialect, *, short: bool = F
 
 
 def expressions(outputs: Mapping[str, Term], dialect: Dialect, *, short: bool = False) -> dict[str, str]:
-    """An expression for each output by its name."""
+    """An expression for each output, by name."""
     size = max(sizes(outputs.values()).values())
     hint = "name the table that it is for, and there will be a query: --table NAME"
     if size > (SHORT if short else LARGEST):
@@ -226,7 +226,7 @@ def check(
 
 
 def _constants(rows: Sequence[Mapping[str, float | str | bool | None]], dialect: Dialect) -> str:
-    """A SELECT of these rows."""
+    """A SELECT that gives these rows."""
     cells = [[_constant(value, dialect) for value in row.values()] for row in rows]
     if dialect.can_join:
         tuples = [tuple(exp.Var(this=cell) for cell in row) for row in cells]
@@ -239,7 +239,7 @@ def _constants(rows: Sequence[Mapping[str, float | str | bool | None]], dialect:
 
 
 def _constant(value: float | str | bool | None, dialect: Dialect) -> str:
-    """A value as that of a column."""
+    """The literal of a value in a column."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -283,12 +283,12 @@ _RELATION = "calcli_relation"
 
 
 def view(outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Sequence[str] | None, name: str) -> str:
-    """A view of the query."""
+    """A statement that makes a view of the query."""
     return f"{dialect.view} {quoted(name, dialect)} AS\n{query(outputs, dialect, table, kept)}"
 
 
 def functions(outputs: Mapping[str, Term], dialect: Dialect) -> str:
-    """A function of the columns that are read for each output, which has its name."""
+    """A function of the columns that are read, for each output, under its name."""
     if not dialect.function:
         raise UsageError(f"{dialect.name} has no functions of an expression", hint="it has views: --shape view")
     read = sorted(inputs(outputs.values()))
@@ -308,7 +308,7 @@ def functions(outputs: Mapping[str, Term], dialect: Dialect) -> str:
 
 
 def dbt(outputs: Mapping[str, Term], dialect: Dialect, kept: Sequence[str] | None, name: str, comment: str) -> str:
-    """A macro of dbt: of a relation it makes the query that reads it."""
+    """A macro of dbt, which makes the query that reads a relation."""
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         raise UsageError(f"{name!r} is no name of a macro in dbt", hint="name it: --column NAME")
     text = comment + query(outputs, dialect, _RELATION, kept)

@@ -89,7 +89,7 @@ def tested_values(outputs: Iterable[Term]) -> dict[str, set[float | str]]:
 
 
 def _conditions(node: Term | Condition) -> Iterator[Condition]:
-    """The conditions of a term, each part of one that has parts."""
+    """The conditions of a term; a condition of several parts gives its parts."""
     match node:
         case Choice(cases, _):
             yield from chain.from_iterable(_conditions(condition) for condition, _ in cases)
@@ -239,12 +239,12 @@ def chosen(switch: Switch) -> Term:
 
 
 def has_texts(tree: Term) -> bool:
-    """Whether any of its keys are texts."""
+    """Whether a tree has keys that are texts."""
     return any(isinstance(key, str) for one in switches(tree) for key in one.keys[:1])
 
 
 def tree_depth(tree: Term) -> int:
-    """How many switches a row passes at most."""
+    """The greatest number of switches that a row passes."""
     return 1 + max(map(tree_depth, (*tree.values, tree.otherwise))) if isinstance(tree, Switch) else 0
 
 

@@ -83,7 +83,7 @@ class Writer:
         return columns, needed
 
     def _joined(self, term: Lookup, outside: Outside) -> str:
-        """The join of a look-up, which from then on is written as the value that it finds."""
+        """The join that finds the value of a look-up; from then on the look-up is written as this value."""
         place = self._place([self._condition(one) for one in term.conditions], outside.known)
         join, value = leaf_join(shortened(term.values).tolist(), f"{self.stem}look_up_{outside.known}", place, outside)
         self.found[id(term)] = str(value.sql(dialect=self.dialect.name))
@@ -172,7 +172,7 @@ class Writer:
         return min(ways, key=len)
 
     def _switched(self, x: str, keys: Sequence[str | int], values: Sequence[str], otherwise: str) -> str:
-        """Text keys are tested one after the other; number keys by halving, unless they are few."""
+        """A CASE that tests text keys one after the other, and number keys by halving unless they are few."""
         if not keys:
             return otherwise
         short = not otherwise.startswith("CASE")  # it is written as often as there are halves
@@ -249,7 +249,7 @@ def shortened(values: FloatArray) -> FloatArray:
 
 
 def _search(x: str, cuts: list[float], values: Sequence[str], relation: str) -> str:
-    """Nested halves, so that a row needs log2(cuts) comparisons."""
+    """A CASE of nested halves, so that a row needs log2(cuts) comparisons."""
     if not cuts:
         return values[0]
     middle = len(cuts) // 2

@@ -46,7 +46,7 @@ class Cells:
     predicted: FloatArray
 
     def check(self, leaves: int) -> None:
-        """A `ValueError` where these are not the cells of so many leaves."""
+        """Raise a `ValueError` where these are not the cells of so many leaves."""
         arrays = (self.share, self.weight, self.label, self.predicted)
         lengths = {len(self.own), *(len(array) for array in arrays)}
         if lengths != {leaves}:
@@ -58,7 +58,7 @@ class Cells:
 
 
 def rows_by_cell(cell: IntArray) -> Iterator[tuple[int, IntArray]]:
-    """Each cell that has rows, and its rows."""
+    """The cells that have rows, each with its rows."""
     order = np.argsort(cell, kind="stable")
     ends = np.cumsum(np.bincount(cell))
     for index in np.flatnonzero(np.diff(ends, prepend=0)):
@@ -79,7 +79,7 @@ def mix(own: FloatArray, without: FloatArray, share: FloatArray) -> FloatArray:
 
 
 def fit_by_score(method: MethodSpec, rows: Batch) -> FittedMethod:
-    """A calibrator of these rows by their scores alone.
+    """A calibrator of these rows that sees their scores alone.
 
     It counts as many rows as they weigh, for equal rows have been merged.
     """
@@ -90,7 +90,7 @@ def fit_by_score(method: MethodSpec, rows: Batch) -> FittedMethod:
 def fit_each(
     method: MethodSpec, rows: Batch, cell: IntArray, default: Sequence[FittedMethod], *, rising: bool = False
 ) -> list[FittedMethod]:
-    """A calibrator for each cell; the `default` one of a cell without rows.
+    """A calibrator for each cell, the `default` one where there are no rows.
 
     With `rising` a Platt scaling of negative slope, which would reverse the scores, is replaced by a constant.
     """
@@ -124,12 +124,12 @@ def one_hot(rows: Batch) -> FloatArray:
 
 
 def as_table(prob: FloatArray) -> FloatArray:
-    """Probabilities with a column for each class; of two classes one."""
+    """Probabilities with a column for each class; two classes have one column."""
     return prob[:, None] if prob.ndim == 1 else prob
 
 
 def in_order(target: FloatArray, rows: Batch) -> FloatArray:
-    """Targets of trees with a column for each class in `class_order`; that of two classes is turned.
+    """Targets of trees with a column for each class in `class_order`; the single column of two classes may be negated.
 
     Which child of a node is the left one follows from the first target, and chance goes by the place of a node: trees
     would else depend on which class is the positive one.

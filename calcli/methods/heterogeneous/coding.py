@@ -44,7 +44,7 @@ class Coding:
 
     @classmethod
     def of(cls, batch: Batch) -> Coding:
-        """By the quantiles, or the common levels, of these rows."""
+        """The coding by the quantiles, or the common levels, of these rows."""
         return cls(tuple(_learned(name, column, batch.weights) for name, column in batch.features.items()))
 
     @cached_property
@@ -58,7 +58,7 @@ class Coding:
         return np.array([feature.kind == "category" for feature in self.features], dtype=np.bool_)
 
     def encode(self, features: Mapping[str, Column]) -> Codes:
-        """The codes of all features, which are found by name."""
+        """The codes of all features of a table."""
         return np.stack([_encoded(feature, features[feature.name]) for feature in self.features])
 
     def only(self, places: Sequence[int]) -> Coding:
@@ -133,11 +133,11 @@ class CodeSet:
 
     @property
     def _values(self) -> Mask:
-        """All codes but that of missing values; of a category the last is for levels without a code of their own."""
+        """The mask without missing values; the last code of a category is for levels without a code of their own."""
         return self.mask[1 : self.feature.codes]
 
     def __str__(self) -> str:
-        """In words: ``age <= 30 (or missing)``."""
+        """The set in words: ``age <= 30 (or missing)``."""
         name, values = self.feature.name, self._values
         if not values.any():
             return f"{name} is missing" if self.missing else f"{name} is nothing"
@@ -148,7 +148,7 @@ class CodeSet:
         return " or ".join(words) + (" (or missing)" if self.missing else "")
 
     def _levels(self, *, included: bool) -> tuple[str, ...]:
-        """The levels with a code of their own that are in the set, or that are not."""
+        """The levels with a code of their own that are in the set, or outside it."""
         pairs = zip(self.feature.levels, self._values[:-1], strict=True)
         return tuple(level for level, in_set in pairs if bool(in_set) == included)
 
@@ -161,7 +161,7 @@ class CodeSet:
         return f"{self.feature.name} is {'not ' if negated else ''}{listed}"
 
     def condition(self, column: Input) -> tuple[Condition, bool]:
-        """A condition, and whether the rows that fulfil it are those of the set, or all others."""
+        """A condition, and whether the rows that fulfil it are in the set or outside it."""
         if self.feature.kind == "category":
             negated = bool(self._values[-1])  # levels without a code cannot be named: name the other side
             levels = self._levels(included=not negated)

@@ -170,7 +170,7 @@ def _losses_by_setting(seen: Batch, unseen: Batch, plan: AveragedPlan) -> Iterat
 def _calibrators_by_depth(
     tree: Tree, nodes: IntArray, rows: Batch, shared: FittedMethod, depths: Sequence[int]
 ) -> Iterator[tuple[int, list[FittedMethod]]]:
-    """For a tree cut off at each depth: the place of its leaves in `nodes`, the path of each row, and calibrators."""
+    """The calibrators of a tree cut off at each depth, and the place of its leaves in `nodes`, the path of each row."""
     own = [shared] * len(tree.left)
     for depth in range(1, max(depths) + 1):
         at = min(depth, len(nodes) - 1)

@@ -94,7 +94,7 @@ class Buffers:
         return self._loss(self.rows, self.facts)
 
     def _begin(self) -> None:
-        """All rows at the root of the next tree."""
+        """Put all rows at the root of the next tree."""
         rule = self.growth.rule
         self.facts = passes.totals(self.rows, self._cells, rule.link, squares=rule.squares)
         self._buffers, self._here = (self.rows, self._spare), 0
@@ -116,13 +116,12 @@ Loss = Callable[[FloatArray, FloatArray, FloatArray], float]
 
 
 def search_for(growth: Growth, seed: int) -> Search:
-    """The search for splits under the split loss."""
     if growth.split_loss in ("mvce", "nll"):
         return passes.search
     loss = _loss_for(growth, seed)
 
     def search(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
-        """The branches as sums tell them, with this loss in the place of the log-loss."""
+        """The branches that `passes.search` finds, with this loss in place of the log-loss."""
         splits = passes.search(rows, nodes, cells, growth)
         for place in range(len(nodes)):
             node = _NodeRows(rows, nodes, place, growth, loss)
@@ -135,7 +134,7 @@ def search_for(growth: Growth, seed: int) -> Search:
 
 
 def overall_for(growth: Growth, seed: int) -> Callable[[Rows, FloatArray], float]:
-    """The loss of all rows as they are, from the rows and their facts."""
+    """A function of rows and their facts that gives their loss."""
     if growth.split_loss == "nll":
         return lambda rows, facts: passes.log_loss(rows) / rows.mass
     if growth.split_loss == "mvce":
@@ -150,7 +149,7 @@ def overall_for(growth: Growth, seed: int) -> Callable[[Rows, FloatArray], float
 
 
 def loss_of_facts(facts: FloatArray, growth: Growth) -> float:
-    """The loss of rows with these facts, from sums."""
+    """The loss of rows from sums over them."""
     outcome = np.zeros((1, kernels.OUTCOMES))
     split_search.judge_unsplit(facts, growth.identity, growth.link, outcome[0])
     return float(growth.losses(outcome, facts[None, kernels.COUNT], facts[None, kernels.MASS])[0])
@@ -182,7 +181,7 @@ class _NodeRows:
         return self._loss(patterns[branch[self.rows.codes[:, feature]]])
 
     def _loss(self, patterns: FloatArray) -> float:
-        """The loss under a pattern for each row, times the weight, as `Growth.losses` divides by that."""
+        """The loss under a pattern for each row, times the weight: `Growth.losses` divides by the weight."""
         rows, prob = self.rows, np.empty(len(self.rows))
         update.calibrate(rows.prob, patterns, self.growth.link, prob)
         return self.loss(prob, rows.label.astype(np.float64), rows.weights) * rows.mass

@@ -44,7 +44,7 @@ class Coder:
 
     @property
     def offsets(self) -> kernels.Places:
-        """Where the cells of each feature start, and the end of the last ones."""
+        """The first cell of each feature, and the end of the last one's."""
         return np.array([0, *accumulate(self.codes)], dtype=np.int64)
 
     @property
@@ -53,7 +53,6 @@ class Coder:
         return [feature.codes for feature in self.features]
 
     def encode(self, batch: Batch) -> Codes:
-        """The codes of all rows."""
         rows = len(batch)
         codes = np.empty((rows, len(self.features)), dtype=np.uint16)
         columns = [self._column(feature, batch) for feature in self.features]
@@ -87,11 +86,10 @@ class Coder:
         return last[1]
 
     def only(self, places: Sequence[int]) -> Coder:
-        """Some of the features."""
         return Coder(tuple(self.features[place] for place in places))
 
     def to_arrays(self) -> Arrays:
-        """For an artifact."""
+        """Arrays for an artifact."""
         arrays = pack_texts([feature.name for feature in self.features], "name")
         arrays |= pack_texts([feature.kind for feature in self.features], "kind")
         arrays |= pack_texts([level for feature in self.features for level in feature.levels], "level")

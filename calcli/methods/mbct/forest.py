@@ -152,7 +152,7 @@ class Forest:
         on_threads(work, spans(len(score), BLOCK))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """For an artifact, without the link and the bound."""
+        """Arrays for an artifact, without the link and the bound."""
         return {name: getattr(self, name) for name in _TYPES if name != "bound"}
 
     @classmethod
@@ -168,7 +168,7 @@ class Forest:
         return forest
 
     def _check(self, codes: Places) -> None:
-        """Compiled loops do not check indices: those of an artifact must lead to nodes and codes that exist."""
+        """Refuse indices that lead to no node or code: compiled loops do not check those of an artifact."""
         # Types and lengths.
         nodes = len(self.feature)
         for field in fields(self):
@@ -200,7 +200,7 @@ def _exact_bound(steps: FloatArray) -> FloatArray:
 
 
 def applied(pattern: FloatArray, link: int, rate: float) -> FloatArray:
-    """Patterns as they are applied: a fraction of the step from the pattern that changes nothing."""
+    """Patterns as trees apply them: a fraction of the step from the pattern that changes nothing."""
     return rate * pattern if link == kernels.ODDS else 1.0 + rate * (pattern - 1.0)
 
 

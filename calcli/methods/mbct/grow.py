@@ -56,7 +56,6 @@ class Tree:
 
     @classmethod
     def of_level(cls, nodes: Nodes, code: Codes) -> Tree:
-        """Nodes that are not split yet."""
         none, unknown = np.zeros(len(nodes), dtype=np.int64), np.full(len(nodes), np.nan)
         return cls(none - 1, none, none, code, nodes.pattern, nodes.facts, unknown, unknown, unknown)
 
@@ -81,7 +80,7 @@ class TreeRows(Protocol):
         ...
 
     def split(self, nodes: Nodes, made: Mask, children: Children, into: Nodes, *, last: bool) -> None:
-        """Hand rows on: of these nodes those that are `made` have children, which are the nodes `into`.
+        """Hand rows on to the nodes `into`, the children of those of the nodes that are `made`, that is, split.
 
         The others are leaves, and so are all children of the last level.
         """
@@ -92,7 +91,7 @@ class TreeRows(Protocol):
         ...
 
     def loss(self) -> float:
-        """The loss of all rows as they are calibrated."""
+        """The loss of all rows as calibrated so far."""
         ...
 
 
@@ -129,7 +128,6 @@ class _Overall:
 
 
 def grow(rows: TreeRows, growth: Growth) -> Tree:
-    """Grow a tree on these rows."""
     nodes, code = passes.root_of(rows.facts, growth), np.zeros(1, dtype=np.uint16)
     overall = _Overall.of(nodes, growth)
     levels: list[Tree] = []
@@ -167,7 +165,7 @@ def grow(rows: TreeRows, growth: Growth) -> Tree:
 
 
 def _choose(splits: Splits, level: Tree, nodes: Nodes, heavy: Mask, growth: Growth) -> _Choice:
-    """For each node of a level the split of least loss, if that is less than the loss of the node as it is.
+    """The split of least loss for each node of a level, if that is less than the loss of the node as it is.
 
     `splits` is about the `heavy` nodes; the others have none.
     """
@@ -199,7 +197,7 @@ def _choose(splits: Splits, level: Tree, nodes: Nodes, heavy: Mask, growth: Grow
 
 
 def _children(parents: Nodes, bases: Places, firsts: Places, splits: Splits, growth: Growth) -> tuple[Codes, Nodes]:
-    """The children of split nodes: which code leads to each, and the node, with its rows where they will be moved to.
+    """The code that leads to each child of split nodes, and the children, with the range that their rows will move to.
 
     Parents' branches start at `bases` in `splits`; their children are to be number ``firsts[parent]`` on.
     """

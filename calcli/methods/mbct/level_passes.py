@@ -55,17 +55,15 @@ class Rows:
 
     @property
     def mass(self) -> float:
-        """The sum of the weights."""
         return float(self.weight.sum()) if len(self.weight) else float(len(self))
 
     @property
     def weights(self) -> FloatArray:
-        """Weights, ones where none were given."""
+        """The weights; ones where none were given."""
         return self.weight if len(self.weight) else np.ones(len(self))
 
     @property
     def arrays(self) -> RowArrays:
-        """For kernels."""
         return RowArrays(self.codes, self.prob, self.label, self.weight)
 
     def take(self, chosen: Mask | Places | slice) -> Rows:
@@ -93,12 +91,10 @@ class Nodes:
 
     @property
     def count(self) -> FloatArray:
-        """How many rows each has."""
         return self.facts[:, kernels.COUNT]
 
     @property
     def mass(self) -> FloatArray:
-        """The weight of the rows of each."""
         return self.facts[:, kernels.MASS]
 
     @classmethod
@@ -110,7 +106,6 @@ class Nodes:
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__match_args__))
 
     def take(self, chosen: Mask | slice) -> Nodes:
-        """Some of the nodes."""
         return Nodes(self.start[chosen], self.stop[chosen], self.pattern[chosen], self.facts[chosen])
 
 
@@ -140,7 +135,7 @@ class Growth:
 
     @property
     def rule(self) -> Rule:
-        """For kernels; the log-loss needs no sums of squares."""
+        """The part that kernels need; the log-loss needs no sums of squares."""
         return Rule(self.link, self.split_loss != "nll", float(self.min_weight), self.shrink)
 
     @property
@@ -337,9 +332,9 @@ def calibrate_children(rows: Rows, nodes: Nodes, children: Children, patterns: F
 
 
 def _for_nodes(nodes: Nodes, small: Callable[[slice], Result], large: Callable[[int], Result]) -> list[Result]:
-    """`large` of each node of many rows, one after the other, then `small` of groups of others, on all threads.
+    """Results in the order of the nodes, of `large` for each node of many rows and of `small` for groups of others.
 
-    The results are in the order of the nodes.
+    Large nodes come one after the other, groups on all threads.
     """
     groups, many_rows = _groups(nodes), nodes.stop - nodes.start > BLOCK
     results = {group.start: large(group.start) for group in groups if many_rows[group.start]}
@@ -361,7 +356,7 @@ def _groups(nodes: Nodes) -> list[slice]:
 
 
 def _blocks(start: int, stop: int, size: int) -> list[Block]:
-    """Rows start .. stop - 1 in blocks of this size."""
+    """Blocks of this size that cover the rows start .. stop - 1."""
     return [(start + span.start, start + span.stop) for span in spans(stop - start, size)]
 
 

@@ -74,7 +74,7 @@ class Start:
 
 
 class Whole(NamedTuple):
-    """The weight of all rows that trees grow on, that of the positive ones, and the start from all of them."""
+    """The weight of all rows that trees grow on, the weight of the positive ones, and the start of them all."""
 
     mass: float
     positive: float
@@ -190,7 +190,7 @@ def explain(state: State) -> tuple[Section, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Model:
-    """A state, unpacked."""
+    """An unpacked state."""
 
     start: Start
     coder: Coder

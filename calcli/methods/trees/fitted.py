@@ -46,7 +46,7 @@ def unpacked_once(array: str) -> Callable[[Callable[[State], Model]], Callable[[
 
 
 def rates(weight: float, positive: float, predicted: float) -> tuple[float | None, float | None]:
-    """The label rate and the PUD of a leaf, from the sums of its weights, and of these times label and probability."""
+    """The label rate and the PUD of a leaf, from sums of weight, weight times label and weight times probability."""
     return (positive / weight if weight > 0 else None, predicted / positive if positive > 0 else None)
 
 

@@ -113,7 +113,7 @@ def best(losses: Sequence[FloatArray], unseen: Sequence[Batch]) -> int:
 
 
 def held_out_rows(rows: Batch, splits: Sequence[Split]) -> Batch:
-    """The rows that are predicted, split after split, without their features."""
+    """The held-out rows, split after split, without their features."""
     return rows.bare.take(np.concatenate([np.flatnonzero(split.test) for split in splits]))
 
 
