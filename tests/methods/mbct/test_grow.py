@@ -48,19 +48,9 @@ def copied(rows: Rows) -> Rows:
     return Rows(*(array.copy() for array in rows.arrays))
 
 
-def oracle_of(rows: Rows, link: str, growth: Growth) -> Node:
-    oracle = Oracle(
-        rows.codes.astype(int),
-        rows.prob,
-        rows.label.astype(float),
-        rows.weights,
-        link,
-        growth.split_loss,
-        growth.depth,
-        growth.min_weight,
-        growth.shrink,
-    )
-    return oracle.grow()
+def oracle_of(rows: Rows, link: str, growth: Growth) -> Oracle:
+    how = (link, growth.split_loss, growth.depth, growth.min_weight, growth.shrink)
+    return Oracle(rows.codes.astype(int), rows.prob, rows.label.astype(float), rows.weights, *how)
 
 
 def assert_same(tree: Tree, number: int, node: Node, rows: Rows) -> None:
@@ -82,7 +72,7 @@ def assert_same(tree: Tree, number: int, node: Node, rows: Rows) -> None:
 def test_trees_are_those_of_the_definition(link, loss, weighted, depth, least, shrink) -> None:
     rows = rows_of(weighted=weighted, seed=depth)
     growth = Growth(LINKS[link], loss, depth, least, shrink)
-    wanted = oracle_of(rows, link, growth)
+    wanted = oracle_of(rows, link, growth).grow()
     assert wanted.feature >= 0
     assert_same(grow(rows, growth), 0, wanted, rows)
 
@@ -263,7 +253,7 @@ def test_losses_of_rows_see_what_a_split_makes_of_them(loss, link) -> None:
     rows = rows_of(600, seed=5, weighted=loss == "ece")
     growth = Growth(LINKS[link], loss, 1, 30.0, 2.0)
     tree = grow(rows, growth)
-    oracle = Oracle(rows.codes.astype(int), rows.prob, rows.label.astype(float), rows.weights, link, loss, 1, 30.0, 2.0)
+    oracle = oracle_of(rows, link, growth)
     above = oracle.fit_pattern(np.arange(600), 1.0 if link == "linear" else 0.0)
     found = []
     for feature in range(len(CARDS)):
