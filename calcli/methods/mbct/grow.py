@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,14 +95,6 @@ class TreeRows(Protocol):
         ...
 
 
-class _Choice(NamedTuple):
-    """A level with the best split of each node, where it begins in `Splits`, and how it changes the outcome."""
-
-    level: Tree
-    base: Places
-    change: FloatArray
-
-
 @dataclass(slots=True, eq=False)
 class _Overall:
     """The outcome for all rows while nodes are split one by one: an outcome is a sum over rows, so its changes add."""
@@ -164,10 +156,11 @@ def grow(rows: TreeRows, growth: Growth) -> Tree:
     return Tree.of_levels(levels)
 
 
-def _choose(splits: Splits, level: Tree, nodes: Nodes, heavy: Mask, growth: Growth) -> _Choice:
-    """The split of least loss for each node of a level, if that is less than the loss of the node as it is.
+def _choose(splits: Splits, level: Tree, nodes: Nodes, heavy: Mask, growth: Growth) -> tuple[Tree, Places, FloatArray]:
+    """A level with the split of least loss for each node, if that is less than the loss of the node as it is.
 
-    `splits` is about the `heavy` nodes; the others have none.
+    Returns the level, where the branches of each node begin in `splits`, and the change of the outcome. `splits` is
+    about the `heavy` nodes; the others have none.
     """
     # The least loss of all features, for each heavy node.
     searched, each = nodes.take(heavy), np.arange(int(heavy.sum()))
@@ -193,7 +186,7 @@ def _choose(splits: Splits, level: Tree, nodes: Nodes, heavy: Mask, growth: Grow
         local=spread(local, np.nan),
         split=spread(np.where(made, split, np.nan), np.nan),
     )
-    return _Choice(chosen, spread(splits.base[each, best], 0), spread(outcome - splits.unsplit, 0.0))
+    return chosen, spread(splits.base[each, best], 0), spread(outcome - splits.unsplit, 0.0)
 
 
 def _children(parents: Nodes, bases: Places, firsts: Places, splits: Splits, growth: Growth) -> tuple[Codes, Nodes]:
