@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from calcli import metrics, uncertainty
     from calcli.estimators.calibrator import CalibrationWarning, Calibrator
     from calcli.estimators.classifier import CalibratedClassifier
-    from calcli.estimators.display import reliability_diagram
+    from calcli.estimators.metrics import reliability_diagram
     from calcli.reporting.webpage import webpage
     from calcli.verbs.api import *  # noqa: F403
 
@@ -78,7 +78,7 @@ _HOMES = {
     "CalibratedClassifier": "calcli.estimators.classifier",
     "CalibrationWarning": "calcli.estimators.calibrator",
     "Calibrator": "calcli.estimators.calibrator",
-    "reliability_diagram": "calcli.estimators.display",
+    "reliability_diagram": "calcli.estimators.metrics",
     "webpage": "calcli.reporting.webpage",
 }
 """The modules of the names that are no verbs."""

@@ -72,7 +72,7 @@ class Rows:
 
 
 def free_name(name: str, beside: pl.DataFrame) -> str:
-    """A name for a column beside features; none of theirs begins with it."""
+    """A column name with which no name of a feature begins."""
     while any(one.startswith(name) for one in beside.columns):
         name += "_"
     return name
@@ -102,7 +102,7 @@ def scores_of(scores: object) -> FloatArray:
 
 
 def plain_class(value: object) -> Label:
-    """A class as the tables have it."""
+    """A class as a plain Python value, which tables take."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, bool | int | str):

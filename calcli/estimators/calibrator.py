@@ -227,7 +227,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         return loaded
 
     def __sklearn_tags__(self) -> Any:
-        """Scores are what it takes, and no table of features."""
+        """Tags of an estimator of scores, not of a table of features."""
         tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array = True
         tags.input_tags.two_d_array = False

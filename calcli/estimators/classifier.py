@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -187,18 +187,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         scores, kind = response
         with as_value_errors():
             rows = Rows(scores, kind, labels, self.classes_, features_of(X), weight, groups)
-            return self._calibrator(kind)._fit_rows(rows)
-
-    def _calibrator(self, kind: ScoreKind) -> Calibrator:
-        return Calibrator(
-            self.method,
-            params=self.params,
-            preset=self.preset,
-            guard=self.guard,
-            holdout=self.holdout,
-            input=kind,
-            random_state=self.random_state,
-        )
+            settings = {name: getattr(self, name) for name in ("params", "preset", "guard", "holdout", "random_state")}
+            return Calibrator(self.method, input=kind, **settings)._fit_rows(rows)
 
     def _routed(self, weight: Any, groups: Any, fit_params: Mapping[str, Any]) -> Any:
         """The parameters of the estimator's `fit` and of the splitter's `split`."""
@@ -252,7 +242,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return classes
 
     def __sklearn_tags__(self) -> Any:
-        """Those of the estimator, as far as they are about its input."""
+        """Tags, with those of the estimator where they are about the input."""
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
         tags.input_tags.pairwise = False
@@ -275,14 +265,16 @@ def _fit_fold(
 
 
 def responses(estimator: Any, X: Any, classes: NDArray[Any]) -> Responses:
-    """The estimator's probabilities, or else what it decides by, with a column for each of `classes`.
+    """The estimator's probabilities, or else its decisions as log-odds, with a column for each of `classes`.
 
-    Decisions have any unit: those that would be log-odds further out than any probability is are drawn in.
+    Decisions have any unit: those beyond the log-odds of any probability are drawn in.
     """
     if hasattr(estimator, "predict_proba"):
-        return _columns_of(
-            np.asarray(estimator.predict_proba(X), dtype=np.float64), estimator.classes_, classes
-        ), "prob"
+        prob = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+        if len(estimator.classes_) != len(classes):  # 0 for classes that the estimator has not seen
+            known, prob = prob, np.zeros((len(prob), len(classes)))
+            prob[:, np.searchsorted(classes, estimator.classes_)] = known
+        return prob, "prob"
     if not hasattr(estimator, "decision_function"):
         raise ValueError(f"{type(estimator).__name__} has neither predict_proba nor decision_function")
     decisions = np.asarray(estimator.decision_function(X), dtype=np.float64)
@@ -291,17 +283,8 @@ def responses(estimator: Any, X: Any, classes: NDArray[Any]) -> Responses:
     return drawn_in(decisions), "logit"
 
 
-def _columns_of(prob: FloatArray, known: Sequence[Any], classes: NDArray[Any]) -> FloatArray:
-    """Probabilities with a column for each class, 0 for those that the estimator has not seen."""
-    if len(known) == len(classes):
-        return prob
-    wide = np.zeros((len(prob), len(classes)))
-    wide[:, np.searchsorted(classes, known)] = prob
-    return wide
-
-
 def features_of(X: Any) -> object:
-    """What methods can look at: frames, and arrays with columns; nothing of sparse matrices and texts."""
+    """The features that methods can look at: a frame, or an array with columns; None for sparse matrices and texts."""
     if hasattr(X, "columns") or hasattr(X, "column_names"):
         return X
     if hasattr(X, "toarray"):

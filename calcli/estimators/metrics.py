@@ -1,6 +1,6 @@
-"""The metrics of the catalog as functions of arrays, and their summary: what `calcli.metrics` shows.
+"""The metrics of the catalog as functions of arrays, their summary, and the reliability diagram on a matplotlib axis.
 
-They read their rows as `calcli.evaluate` does, so that the numbers are the same.
+They read their rows as `calcli.evaluate` does, so that the numbers are equal.
 """
 
 from __future__ import annotations
@@ -10,23 +10,31 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from inspect import Parameter, Signature
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calcli.batch import Batch
+from calcli.diagrams import image
+from calcli.diagrams.curves import Bands, Binning, Curve
 from calcli.errors import DataError, as_value_errors
 from calcli.estimators.arrays import Rows, scores_of
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.catalog import MetricSpec
+from calcli.numeric.bins import BINS, BinCount
+from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import Resampling, class_names, measure_all, raw_candidate
 from calcli.reports.schema import MetricValue
 from calcli.tables.binding import bind
 from calcli.tables.load import load
 from calcli.tables.scores import check_probabilities
 from calcli.tables.source import open_source
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _WHEREVER = {
     "sample_weight": "How much each row matters beside the others.",
@@ -59,13 +67,13 @@ _OF_METRIC: Mapping[str, Mapping[str, str]] = {
     "ece_debiased": {"bins": _BINS["bins"]},
     "ece_sweep": {},
 }
-"""Of those that have fewer than their family."""
+"""The parameters of metrics that have fewer than their family."""
 
 _DEFAULTS = {field.name: field.default for field in fields(Options)}
 
 
 def options_of(spec: MetricSpec) -> Mapping[str, str]:
-    """The parameters of one metric, beside those of all, with their descriptions."""
+    """The parameters that a metric does not share with all others, with their descriptions."""
     return _OF_METRIC.get(spec.name, _OF_FAMILY.get(spec.family, {}))
 
 
@@ -236,3 +244,81 @@ def summary(
             clusters=None if clusters is None else _clusters(clusters),
         )
     return Summary(measured.scores[0].metrics)
+
+
+@dataclass
+class ReliabilityDisplay:
+    """A reliability diagram.
+
+    Attributes
+    ----------
+    curve
+        The bins: what was predicted and what happened in each, the band of a calibrated score, and whether all gaps
+        together are beyond chance (``curve.diagnosis``).
+    bands
+        Whether the bands are those of a calibrated score, ``consistency``, or of rows drawn anew, ``bootstrap``.
+    ax_, figure_
+        Where it was drawn.
+    """
+
+    curve: Curve
+    bands: Bands = "consistency"
+    ax_: Axes | None = None
+    figure_: Figure | None = None
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw it, on new axes where none are given."""
+        self.ax_ = image.draw(self.curve, "label", self.bands, ax)
+        self.figure_ = self.ax_.get_figure()  # type: ignore[assignment]
+        return self
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, ax: Axes | None = None, **options: Any) -> Self:
+        """Draw the probabilities of a classifier, under its name; `options` are those of `reliability_diagram`."""
+        named = {"name": type(estimator).__name__, "labels": estimator.classes_, **options}
+        drawn = reliability_diagram(y, estimator.predict_proba(X), ax, **named)
+        return cls(drawn.curve, drawn.bands, drawn.ax_, drawn.figure_)
+
+
+def reliability_diagram(
+    y: ArrayLike,
+    prob: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    name: str = "score",
+    bins: BinCount = BINS,
+    binning: Binning = "width",
+    bands: Bands = "consistency",
+    of: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> ReliabilityDisplay:
+    """Draw what was predicted against what happened.
+
+    Parameters
+    ----------
+    y
+        The class of each row.
+    prob
+        The probability of the second class, shape (n,), or of each class in a column, in sorted order.
+    ax
+        Axes to draw on; None makes new ones.
+    name
+        The name of the score, for the title.
+    bins, binning
+        How many bins, and whether of equal ``width`` or ``mass``; ``auto`` is the cube root of the number of rows.
+    bands
+        ``consistency`` is what a calibrated score would show, ``bootstrap`` what rows drawn anew show, or ``none``.
+    of
+        The class; None is the second of two, and the predicted one of more.
+    sample_weight
+        How much each row matters beside the others.
+    labels
+        All classes, where rows of some may be missing: in the order of the columns of `prob`.
+    """
+    with as_value_errors():
+        read = Read.of(y, prob, sample_weight, labels)
+        chosen = () if of is None else (of,)
+        builder = CurveBuilder([name], read.classes, classes=chosen, bins=bins, binning=binning, bands=bands)
+        builder.add([read.scored()])
+    return ReliabilityDisplay(builder.curves()[0], bands).plot(ax)

@@ -1,4 +1,4 @@
-"""What databases differ in: how texts compare and are written, what keeps a step apart, how much a statement may hold.
+"""The differences of databases: how texts compare and are written, what keeps a step apart, how long statements may be.
 
 sqlglot knows how each dialect quotes names and spells types and functions; what it does not know is here. A dialect is
 offered if it has an entry: "run" means that the tests run its statements on that engine or emulator, the others are
@@ -16,7 +16,7 @@ from sqlglot import exp
 from calcli.errors import UsageError, unknown_name
 
 PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-+.,:;/()<>=@#!?*|~^[]")
-"""What stands in a literal of every dialect as it is, whatever its settings."""
+"""The characters that need no escape in a literal of any dialect, whatever its settings."""
 
 
 def _doubled(text: str) -> str:
@@ -32,7 +32,7 @@ def _hexadecimal(text: str, form: str = "x'{}'", encoding: str = "utf-8") -> str
 
 
 def _of_postgres(text: str) -> str:
-    """With an E, backslashes mean the same whatever `standard_conforming_strings` says."""
+    """A literal with an E before backslashes: they mean the same then, whatever `standard_conforming_strings` says."""
     return "E" + _doubled(text.replace("\\", "\\\\")) if "\\" in text else _doubled(text)
 
 
@@ -136,18 +136,21 @@ class Dialect:
     def literal(self, text: str) -> str:
         return self.plain(text) if PLAIN.issuperset(text) else self.awkward(text)
 
+    def key(self, key: str | int) -> str:
+        return self.literal(key) if isinstance(key, str) else str(key)
+
     def is_too_long(self, statement: str) -> bool:
         """Whether the statement has more bytes than a database should be given."""
         return len(statement.encode()) > self.most_bytes
 
     def settings_for(self, statement: str) -> list[str]:
-        """What has to be set before the database takes the statement."""
+        """The statements that must be run before the database takes this one."""
         size = len(statement.encode())
         return [self.settings.format(size=2 * size)] if self.settings and size > self.taken_bytes else []
 
     @property
     def tested(self) -> str:
-        """How far the statements of the dialect are tested, in words."""
+        """A phrase that says how far the statements of the dialect are tested."""
         if self.emulator:
             return f"run on an emulator ({self.emulator})"
         return f"run on {self.engine}" if self.engine else "generated only"
@@ -287,14 +290,12 @@ DIALECTS = {dialect.name: dialect for dialect in (*_CHECKED, *_WRITTEN)}
 
 
 def find(name: str) -> Dialect:
-    """The dialect of this name."""
     if name not in DIALECTS:
         raise UsageError(unknown_name("dialect", name, tuple(DIALECTS), limit=100))
     return DIALECTS[name]
 
 
 def quoted(name: str, dialect: Dialect) -> str:
-    """A name as an identifier."""
     if "${" in name and dialect.name in ("spark", "databricks"):
         raise UsageError(f"the name {name!r} holds ${{, which {dialect.name} substitutes", hint="rename the column")
     return str(exp.to_identifier(name, quoted=True).sql(dialect=dialect.name))

@@ -34,7 +34,6 @@ Names: TypeAlias = dict[int, str]
 
 
 def document(outputs: Mapping[str, Term]) -> dict[str, Json]:
-    """The whole formula."""
     names: Names = {}
     written: list[Json] = []
     for level in steps(outputs.values()):

@@ -1,13 +1,20 @@
-"""The score of a row as terms over the columns of the table: the binding of `calcli.tables` as a formula."""
+"""The columns of a table as the inputs of a formula, and rows of such a table to check a formula with."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import polars as pl
 
 from calcli import expressions as terms
-from calcli.expressions import Condition, Every, Input, Inputs, Terms
+from calcli.export.subexpressions import inputs, tested_values
+from calcli.expressions import Condition, Every, Input, Inputs, Term, Terms
 from calcli.numeric import link_terms
+from calcli.numeric.links import sigmoid, softmax
+from calcli.numeric.rng import stream
 from calcli.tables.arrays import index_order
 from calcli.tables.binding_types import Binding
 from calcli.tables.scores import SLACK, SUM_SLACK
@@ -43,7 +50,7 @@ def table_inputs(binding: Binding) -> TableInputs:
 
 
 def _validity(values: tuple[Input, ...], *, probabilities: bool) -> Condition:
-    """No value is null, NaN or infinite; probabilities lie in [0, 1] and add up to 1."""
+    """The condition that no value is null, NaN or infinite, and that probabilities lie in [0, 1] and add up to 1."""
     low, high = (-SLACK, 1.0 + SLACK) if probabilities else (-_MOST, _MOST)
     conditions: list[Condition] = [each for value in values for each in (value >= low, value <= high)]
     if probabilities and len(values) > 1:
@@ -62,3 +69,39 @@ def _score(values: tuple[Input, ...], binding: Binding) -> Terms:
         return (pair[0] - pair[1],)
     logs = link_terms.logits(pair)
     return (link_terms.drawn_in(logs[0] - logs[1]),)
+
+
+Values: TypeAlias = "list[float | str | bool | None]"
+
+
+def sample_rows(binding: Binding, outputs: Mapping[str, Term], count: int) -> pl.DataFrame:
+    """Rows with scores of every size, and features on the cuts of the outputs, beside them and missing.
+
+    In the columns that the outputs read, no value of the first row is missing.
+    """
+    rng = stream(0, "rows to check")
+    logits = rng.normal(0.0, 3.0, (count, max(2, len(binding.score.columns))))
+    prob = softmax(logits).round(6)
+    if len(binding.score.columns) == 1:
+        logits, prob = logits[:, :1], sigmoid(logits[:, 0]).round(6)[:, None]
+    scores = prob if binding.score.kind == "prob" else logits
+    columns: dict[str, Any] = {name: scores[:, at] for at, name in enumerate(binding.score.columns)}
+    tested = tested_values(outputs.values())
+    for name, role in sorted(inputs(outputs.values())):
+        if name in columns:
+            continue
+        values: Values = [True, False]
+        if role == "category":
+            values = [*sorted(map(str, tested.get(name, ()))), "a level that was never seen"]
+        elif role == "number":
+            cuts = [float(one) for one in tested.get(name, ()) if abs(float(one)) < 1e300]
+            values = [*cuts, *(one + (1.0 + abs(one)) / 8.0 for one in cuts), 0.0]
+        chosen = [values[at] for at in rng.integers(0, len(values), count)]
+        missing = rng.random(count) < 1.0 / 8.0
+        columns[name] = [
+            None if place and gone else value for place, (value, gone) in enumerate(zip(chosen, missing, strict=True))
+        ]
+    rows = pl.DataFrame(columns, strict=False)
+    unread = {feature.name: feature.role for feature in binding.features if feature.name not in columns}
+    kinds: dict[str, pl.DataType] = {"category": pl.String(), "number": pl.Float64(), "boolean": pl.Boolean()}
+    return rows.with_columns(pl.lit(None, kinds[role]).alias(name) for name, role in unread.items())

@@ -46,7 +46,6 @@ Columns: TypeAlias = Mapping[str, Any]
 
 
 def model(outputs: Mapping[str, Term], about: str, *, float32: bool = False) -> Any:
-    """The whole graph."""
     from onnx import TensorProto, checker, helper
 
     for name, values in tested_values(outputs.values()).items():
@@ -86,7 +85,7 @@ def with_rows(whole: Any, given: Columns, expected: Mapping[str, Sequence[float 
 
 
 def columns(rows: pl.DataFrame, outputs: Mapping[str, Term], *, float32: bool = False) -> Columns:
-    """The columns of a table as the graph takes them."""
+    """The columns of a table as inputs of the graph."""
     given: dict[str, Any] = {}
     for name, role in inputs(outputs.values()):
         if role == "category":
@@ -109,7 +108,7 @@ def run(content: bytes, columns: Columns) -> list[FloatArray]:
 
 
 class _Writer:
-    """Nodes and constants so far, and the name of what each term and condition has become."""
+    """The nodes and constants so far, and the name of the node that each term and condition has become."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -159,8 +158,10 @@ class _Writer:
         match node:
             case Compared(relation, left, right):  # with NaN none holds
                 name = self._node(_OPERATORS[relation], self.of(left), self.of(right))
+            case Missing(Input(_, "category") as column):
+                name = self._node("Equal", self._place(column, ("",)), self._integer(0))
             case Missing(column):
-                name = self._missing(column)
+                name = self._node("IsNaN", self.of(column))
             case Among(column, levels):
                 found = [self._node("Equal", self._place(column, levels), self._integer(len(levels)))]
                 name = self._node("Not", *found)
@@ -173,7 +174,7 @@ class _Writer:
         return name
 
     def _below(self, x: str, cuts: FloatArray, side: str) -> str:
-        """How many cuts lie below x, by halving: a look-up in a table for each half."""
+        """The number of cuts below x, by halving: a look-up in a table for each half."""
         relation = "Greater" if side == "left" else "GreaterOrEqual"
         size = 1 << len(cuts).bit_length()
         table = self._constant(np.append(cuts, np.full(size - len(cuts), np.inf)))
@@ -186,7 +187,7 @@ class _Writer:
         return place
 
     def _place(self, x: Term, keys: Sequence[str] | Sequence[int]) -> str:
-        """The place of x among the keys, or how many there are."""
+        """The place of x among the keys; the number of keys where x is none of them."""
         if keys and isinstance(keys[0], str):
             places = list(range(len(keys)))
             return self._node(
@@ -221,12 +222,6 @@ class _Writer:
         for at, value in enumerate(values[:-1]):
             name = self._node("Where", self._node("Equal", place, self._integer(at)), self.of(value), name)
         return name
-
-    def _missing(self, column: Input) -> str:
-        if column.role != "category":
-            return self._node("IsNaN", self.of(column))
-        place = self._place(column, ("",))
-        return self._node("Equal", place, self._integer(0))
 
     def _node(self, kind: str, *given: str, domain: str = "", **attributes: Any) -> str:
         from onnx import helper

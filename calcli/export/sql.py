@@ -1,4 +1,4 @@
-"""Statements in SQL: one expression for each output, or a query of steps.
+"""Statements in SQL: an expression for each output or a query of steps, also as a view, functions, or a macro of dbt.
 
 `calcli.export.writer` writes the terms, and sqlglot is asked for what dialects spell differently: names, types,
 functions, small tables. `calcli.export.dialects` knows the rest.
@@ -9,6 +9,7 @@ query.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -17,9 +18,9 @@ from sqlglot import exp
 
 from calcli.errors import UsageError
 from calcli.export.dialects import Dialect, quoted
-from calcli.export.lists import Codes
-from calcli.export.look_ups import by_lists, by_look_ups
+from calcli.export.large_trees import ROWS, Outside, by_lists, by_look_ups
 from calcli.export.subexpressions import (
+    Codes,
     bottom_up,
     depths,
     has_texts,
@@ -33,7 +34,6 @@ from calcli.export.subexpressions import (
     tree_depth,
     tree_paths,
 )
-from calcli.export.tree_joins import ROWS, Outside
 from calcli.export.writer import Writer, cast, number
 from calcli.expressions import Term
 
@@ -63,13 +63,13 @@ MOST_INSERTED = 1_000
 
 
 def expression(outputs: Mapping[str, Term], dialect: Dialect, *, short: bool = False) -> str:
-    """One expression for each output, under its name, a line each; refused if it is too long, or not `short`."""
+    """A line for each output, an expression under its name; refused where it is too long, or not `short`."""
     texts = expressions(outputs, dialect, short=short)
     return ",\n".join(f"{text} AS {quoted(name, dialect)}" for name, text in texts.items())
 
 
 def expressions(outputs: Mapping[str, Term], dialect: Dialect, *, short: bool = False) -> dict[str, str]:
-    """An expression for each output by its name."""
+    """An expression for each output, by name."""
     size = max(sizes(outputs.values()).values())
     hint = "name the table that it is for, and there will be a query: --table NAME"
     if size > (SHORT if short else LARGEST):
@@ -204,9 +204,9 @@ def check(
     rows: Sequence[Mapping[str, float | str | bool | None]],
     expected: Mapping[str, Sequence[float | None]],
 ) -> str:
-    """A statement that brings its own rows and gives those whose outputs are not the expected ones.
+    """A statement that brings its own rows and gives those with other outputs than expected.
 
-    No value of the first row is missing: databases take the types from there.
+    No value of the first row may be missing: databases take the types from there.
     """
     table, checked = "calcli_given", "calcli_checked"
     names = {name: f"expected_{name}" for name in outputs}
@@ -226,7 +226,7 @@ def check(
 
 
 def _constants(rows: Sequence[Mapping[str, float | str | bool | None]], dialect: Dialect) -> str:
-    """A SELECT of these rows."""
+    """A SELECT that gives these rows."""
     cells = [[_constant(value, dialect) for value in row.values()] for row in rows]
     if dialect.can_join:
         tuples = [tuple(exp.Var(this=cell) for cell in row) for row in cells]
@@ -239,7 +239,7 @@ def _constants(rows: Sequence[Mapping[str, float | str | bool | None]], dialect:
 
 
 def _constant(value: float | str | bool | None, dialect: Dialect) -> str:
-    """A value as that of a column."""
+    """The literal of a value in a column."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -248,7 +248,7 @@ def _constant(value: float | str | bool | None, dialect: Dialect) -> str:
 
 
 def stem_of(known: Sequence[str]) -> str:
-    """What the names of steps begin with, so that no column is taken for one."""
+    """The beginning of the names of steps, which no column has."""
     stem = "calcli_"
     while any(name.lower().startswith(stem) for name in known):
         stem += "_"
@@ -265,7 +265,7 @@ def _last_asked(levels: Sequence[Sequence[Term]], outputs: Sequence[Term]) -> di
 
 
 def _groups(members: Sequence[Term], tables_of: Mapping[int, int]) -> list[list[Term]]:
-    """The terms of a level in steps that do not join too many tables; some of them need several, by identity."""
+    """The terms of a level in steps that do not join too many tables; `tables_of` terms, by identity, need several."""
     groups: list[list[Term]] = [[]]
     tables = 0
     for term in members:
@@ -276,3 +276,44 @@ def _groups(members: Sequence[Term], tables_of: Mapping[int, int]) -> list[list[
         groups[-1].append(term)
         tables += more
     return groups
+
+
+_TYPES = {"number": "double", "category": "text", "boolean": "boolean"}
+_RELATION = "calcli_relation"
+
+
+def view(outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Sequence[str] | None, name: str) -> str:
+    """A statement that makes a view of the query."""
+    return f"{dialect.view} {quoted(name, dialect)} AS\n{query(outputs, dialect, table, kept)}"
+
+
+def functions(outputs: Mapping[str, Term], dialect: Dialect) -> str:
+    """A function of the columns that are read, for each output, under its name."""
+    if not dialect.function:
+        raise UsageError(f"{dialect.name} has no functions of an expression", hint="it has views: --shape view")
+    read = sorted(inputs(outputs.values()))
+    names = [quoted(name, dialect) for name, _ in read]
+    types = [str(exp.DataType.build(_TYPES[role]).sql(dialect=dialect.name)) for _, role in read]
+    parameters = ", ".join(f"{name} {kind}" for name, kind in zip(names, types, strict=True))
+    made = []
+    for name, text in expressions(outputs, dialect, short=True).items():
+        if "$" in dialect.function and "$$" in text:
+            raise UsageError(f"a level has $$, which ends a function in {dialect.name}", hint="--shape view")
+        made.append(
+            dialect.function.format(
+                name=quoted(name, dialect), names=", ".join(names), parameters=parameters, expression=text
+            )
+        )
+    return ";\n".join(made)
+
+
+def dbt(outputs: Mapping[str, Term], dialect: Dialect, kept: Sequence[str] | None, name: str, comment: str) -> str:
+    """A macro of dbt, which makes the query that reads a relation."""
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        raise UsageError(f"{name!r} is no name of a macro in dbt", hint="name it: --column NAME")
+    text = comment + query(outputs, dialect, _RELATION, kept)
+    if re.search(r"\{%-?\s*endraw", text):
+        raise UsageError("a name or level holds {% endraw %}, where dbt begins to read again", hint="rename it")
+    source = f"FROM {table_name(_RELATION, dialect)} AS {ROWS}"
+    text = text.replace(source, f"FROM {{% endraw %}}{{{{ relation }}}}{{% raw %}} AS {ROWS}")
+    return f"{{% macro {name}(relation) -%}}\n{{% raw %}}{text}{{% endraw %}}\n{{%- endmacro %}}"

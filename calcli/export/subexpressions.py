@@ -1,13 +1,20 @@
-"""Common subexpressions: the size of a formula when it is written out, and which of its terms get a name."""
+"""The parts of a formula: what it reads, how large and deep it is when written out, which of its terms get a name.
+
+`Codes` and `Entry` are terms that only databases with lists know.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain, repeat
+from typing import Any, TypeAlias
 
-from calcli.export.lists import Codes, Entry
+import numpy as np
+from numpy.typing import NDArray
+
 from calcli.expressions import (
     Among,
     Arithmetic,
@@ -24,22 +31,40 @@ from calcli.expressions import (
     Steps,
     Switch,
     Term,
+    Terms,
 )
 
 FEW = 4
 """Up to so many cases are tested one after the other."""
+
+Numbers: TypeAlias = NDArray[np.floating[Any] | np.integer[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codes(Term):
+    """Whole numbers of a row as a list: a column of a step, in which `Entry` finds a number."""
+
+    parts: Terms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry(Term):
+    """The number at a place of a list, counted from 1; the place is always within the list."""
+
+    place: Term
+    numbers: Numbers | Codes
 
 
 def inputs(outputs: Iterable[Term]) -> set[tuple[str, str]]:
     """The columns that are read, each with its role."""
     terms = bottom_up(outputs)
     columns = [term for term in terms if isinstance(term, Input)]
-    columns += (column for term in terms for condition in _conditions(term) for column in _tested_columns(condition))
+    columns += (one.column for term in terms for one in _conditions(term) if isinstance(one, Missing | Among))
     return {(column.name, column.role) for column in columns}
 
 
 def tested_values(outputs: Iterable[Term]) -> dict[str, set[float | str]]:
-    """For each column the numbers or texts that it is compared with."""
+    """The numbers or texts that each column is compared with."""
     found: dict[str, set[float | str]] = {}
 
     def seen(column: Term, values: Iterable[float | str]) -> None:
@@ -48,16 +73,6 @@ def tested_values(outputs: Iterable[Term]) -> dict[str, set[float | str]]:
         if isinstance(column, Input):
             found.setdefault(column.name, set()).update(values)
 
-    def in_condition(condition: Condition) -> None:
-        match condition:
-            case Compared(_, left, Number(value)):
-                seen(left, [value])
-            case Among(column, levels):
-                seen(column, levels)
-            case Every(conditions) | Some(conditions):
-                for one in conditions:
-                    in_condition(one)
-
     for term in bottom_up(outputs):
         match term:
             case Steps(x, cuts, _, _):
@@ -65,29 +80,23 @@ def tested_values(outputs: Iterable[Term]) -> dict[str, set[float | str]]:
             case Switch(x, keys, _, _):
                 seen(x, keys)
         for condition in _conditions(term):
-            in_condition(condition)
+            match condition:
+                case Compared(_, left, Number(value)):
+                    seen(left, [value])
+                case Among(column, levels):
+                    seen(column, levels)
     return found
 
 
-def _conditions(term: Term) -> Iterable[Condition]:
-    """The conditions directly inside a term."""
-    match term:
+def _conditions(node: Term | Condition) -> Iterator[Condition]:
+    """The conditions of a term; a condition of several parts gives its parts."""
+    match node:
         case Choice(cases, _):
-            return [condition for condition, _ in cases]
-        case Lookup(conditions, _):
-            return conditions
-        case _:
-            return ()
-
-
-def _tested_columns(condition: Condition) -> Iterator[Input]:
-    """The columns that a condition tests without reading them as numbers."""
-    match condition:
-        case Missing(column) | Among(column, _):
-            yield column
-        case Every(conditions) | Some(conditions):
-            for one in conditions:
-                yield from _tested_columns(one)
+            yield from chain.from_iterable(_conditions(condition) for condition, _ in cases)
+        case Lookup(conditions, _) | Every(conditions) | Some(conditions):
+            yield from chain.from_iterable(map(_conditions, conditions))
+        case Condition():
+            yield node
 
 
 def _subterms(node: Term | Condition) -> Iterator[Term]:
@@ -146,7 +155,7 @@ def sizes(outputs: Iterable[Term]) -> dict[int, float]:
 
 
 def depths(outputs: Iterable[Term]) -> dict[int, int]:
-    """How deep each term is nested when it is written out, by identity, in symbols that a parser keeps meanwhile."""
+    """The depth of each term when it is written out, by identity, in symbols that a parser keeps meanwhile."""
     deep: dict[int, int] = {}
     for term in bottom_up(outputs):
         deep[id(term)] = _own_depth(term) + max((deep[id(part)] for part in _subterms(term)), default=0)
@@ -188,7 +197,7 @@ def too_deep(outputs: Iterable[Term], most: int, trees: Iterable[Term] = ()) -> 
 
 
 def switches(tree: Term) -> Iterator[Switch]:
-    """Those of a tree, each as often as it is in it."""
+    """The switches of a tree, each as often as the tree has it."""
     if isinstance(tree, Switch):
         yield tree
         for one in (*tree.values, tree.otherwise):
@@ -196,7 +205,7 @@ def switches(tree: Term) -> Iterator[Switch]:
 
 
 def is_list(term: Switch) -> bool:
-    """Whether it gives numbers, more than a few, for the keys 0, 1, 2 and so on."""
+    """Whether the switch gives numbers, more than `FEW`, for the keys 0, 1, 2 and so on."""
     values = (*term.values, term.otherwise)
     return (
         len(values) > FEW and term.keys == tuple(range(len(term.keys))) and all(isinstance(x, Number) for x in values)
@@ -204,7 +213,7 @@ def is_list(term: Switch) -> bool:
 
 
 def is_choice_of_places(switch: Switch) -> bool:
-    """Whether it gives numbers by their place, which conditions choose: they can choose the numbers themselves."""
+    """Whether conditions choose the place of the number: they can choose the number itself."""
     values = (*switch.values, switch.otherwise)
     numbers = all(isinstance(one, Number) for one in values) and switch.keys == tuple(range(len(switch.keys)))
     return numbers and isinstance(switch.x, Choice) and _chooses(switch.x)
@@ -230,12 +239,12 @@ def chosen(switch: Switch) -> Term:
 
 
 def has_texts(tree: Term) -> bool:
-    """Whether any of its keys are texts."""
+    """Whether a tree has keys that are texts."""
     return any(isinstance(key, str) for one in switches(tree) for key in one.keys[:1])
 
 
 def tree_depth(tree: Term) -> int:
-    """How many switches a row passes at most."""
+    """The greatest number of switches that a row passes."""
     return 1 + max(map(tree_depth, (*tree.values, tree.otherwise))) if isinstance(tree, Switch) else 0
 
 
@@ -278,7 +287,7 @@ def sums_of_lookups(outputs: Iterable[Term], most: int) -> dict[int, list[Lookup
 
 
 def read_by(outputs: Iterable[Term], named: Collection[int]) -> set[int]:
-    """Which of the terms with these identities are written as a name inside the outputs."""
+    """The terms, among those with these identities, that are written as a name inside the outputs."""
     found: set[int] = set()
     seen: set[int] = set()
     stack = [part for term in outputs for part in _subterms(term)]

@@ -16,9 +16,8 @@ from sqlglot import exp
 
 from calcli.batch import FloatArray
 from calcli.export.dialects import Dialect, quoted
-from calcli.export.lists import Codes, Entry, Numbers
-from calcli.export.subexpressions import FEW, chosen, has_texts, is_choice_of_places, is_list
-from calcli.export.tree_joins import Outside, joins, leaf_join
+from calcli.export.large_trees import Outside, joins, leaf_join
+from calcli.export.subexpressions import FEW, Codes, Entry, Numbers, chosen, has_texts, is_choice_of_places, is_list
 from calcli.expressions import (
     Among,
     Arithmetic,
@@ -38,7 +37,7 @@ from calcli.expressions import (
 )
 
 DECIMALS = 15
-"""Of the leaves of oblivious trees, whose sum is a log-odds."""
+"""The decimals of the leaves of oblivious trees, whose sum is a log-odds."""
 
 _MOST = repr(sys.float_info.max)
 _FUNCTIONS: Mapping[str, Any] = {"exp": exp.Exp, "ln": exp.Ln, "abs": exp.Abs}
@@ -84,7 +83,7 @@ class Writer:
         return columns, needed
 
     def _joined(self, term: Lookup, outside: Outside) -> str:
-        """The join of a look-up, which from then on is written as the value that it finds."""
+        """The join that finds the value of a look-up; from then on the look-up is written as this value."""
         place = self._place([self._condition(one) for one in term.conditions], outside.known)
         join, value = leaf_join(shortened(term.values).tolist(), f"{self.stem}look_up_{outside.known}", place, outside)
         self.found[id(term)] = str(value.sql(dialect=self.dialect.name))
@@ -173,7 +172,7 @@ class Writer:
         return min(ways, key=len)
 
     def _switched(self, x: str, keys: Sequence[str | int], values: Sequence[str], otherwise: str) -> str:
-        """Text keys are tested one after the other; number keys by halving, unless they are few."""
+        """A CASE that tests text keys one after the other, and number keys by halving unless they are few."""
         if not keys:
             return otherwise
         short = not otherwise.startswith("CASE")  # it is written as often as there are halves
@@ -182,7 +181,7 @@ class Writer:
             below = self._switched(x, keys[:middle], values[:middle], otherwise)
             above = self._switched(x, keys[middle:], values[middle:], otherwise)
             return f"CASE WHEN {x} < {keys[middle]} THEN {below} ELSE {above} END"
-        tests = [f"WHEN {self._key(key)} THEN {value}" for key, value in zip(keys, values, strict=True)]
+        tests = [f"WHEN {self.dialect.key(key)} THEN {value}" for key, value in zip(keys, values, strict=True)]
         return f"CASE {x} {' '.join(tests)} ELSE {otherwise} END"
 
     def _looked_up(self, tests: Sequence[str], values: FloatArray) -> str:
@@ -201,12 +200,9 @@ class Writer:
         return self.dialect.look_up.format(list=self.dialect.numbers.format(values=values, type=typed), place=place)
 
     def _place(self, tests: Sequence[str], first: int) -> str:
-        """The place of the value that the conditions choose, where that of the first value is `first`."""
+        """The place of the value that the conditions choose; the first value is at `first`."""
         bits = (self.dialect.bit.format(test=test, weight=1 << at) for at, test in enumerate(tests))
         return " + ".join([str(first), *bits])
-
-    def _key(self, key: str | int) -> str:
-        return self.dialect.literal(key) if isinstance(key, str) else str(key)
 
     def _column(self, name: str, role: str) -> str:
         column = quoted(name, self.dialect)
@@ -238,7 +234,7 @@ class Writer:
 
 
 def _halved(tests: Sequence[str], values: Sequence[str]) -> str:
-    """A test after the other, the last one first: it halves the values."""
+    """A CASE that halves the values by each test, the last test first."""
     if len(set(values)) == 1:
         return values[0]
     *others, test = tests
@@ -253,7 +249,7 @@ def shortened(values: FloatArray) -> FloatArray:
 
 
 def _search(x: str, cuts: list[float], values: Sequence[str], relation: str) -> str:
-    """Nested halves, so that a row needs log2(cuts) comparisons."""
+    """A CASE of nested halves, so that a row needs log2(cuts) comparisons."""
     if not cuts:
         return values[0]
     middle = len(cuts) // 2

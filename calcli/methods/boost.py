@@ -25,9 +25,8 @@ from calcli.methods import calibrator, catalog
 from calcli.methods.base import SETTINGS, Chosen, Params, Section, number
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.formula import formula_of
-from calcli.methods.trees.distinct_rows import distinct
-from calcli.methods.trees.held_out_choice import best, enough, held_out_splits
-from calcli.methods.trees.lookups import sums
+from calcli.methods.trees.fitted import sums
+from calcli.methods.trees.held_out_choice import best, distinct, enough, held_out_splits
 from calcli.numeric import link_terms
 from calcli.numeric.folds import Split
 from calcli.numeric.links import probabilities, scores

@@ -22,7 +22,7 @@ from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import FittedMethod
-from calcli.methods.mbct import kernels, row_losses
+from calcli.methods.mbct import buffers, kernels
 from calcli.methods.mbct import level_passes as passes
 from calcli.methods.mbct.boosting import fit_trees
 from calcli.methods.mbct.coding import Coder
@@ -30,8 +30,8 @@ from calcli.methods.mbct.forest import Forest
 from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.kernels import Cells, Children, Rule, Splits, predict, split_search, update
 from calcli.methods.mbct.kernels.predict import Walk
+from calcli.methods.mbct.level_passes import Growth, Mask, Nodes, Rows, cells_of_sums
 from calcli.methods.mbct.mbct import Start, Whole, prepared, rows_of, weighted_rows
-from calcli.methods.mbct.nodes import Growth, Mask, Nodes, Rows, cells_of_sums
 from calcli.models.requests import FitRequest
 from calcli.numeric.moments import ScoreMoments
 from calcli.spark.passes import KeyedRows
@@ -112,12 +112,11 @@ def grown(
     kept = slice(None) if without is None else sample.fold != without
     with stage(listener, "choosing the settings of mbct"):
         plan, _ = prepared(sample.batch.take(kept), params, seed, whole)
-    boosting = plan.chosen.boosting
     with stage(listener, "growing trees on Spark"):
         blocks = in_blocks(keyed, rows.reads, _InBlocks(rows, plan.start, plan.coder, without))
-        table = BlockRows(blocks, plan.coder.offsets, boosting.growth)
+        table = BlockRows(blocks, plan.coder.offsets, plan.boosting.growth)
         try:
-            trees = fit_trees(table, boosting, plan.chosen.trees)
+            trees = fit_trees(table, plan.boosting, plan.trees)
         finally:
             table.blocks.unpersist()
     return replace(begun, spec=MBCT, state=plan.state(trees, params))
@@ -191,7 +190,7 @@ class BlockRows:
     def loss(self) -> float:
         if self.growth.split_loss == "nll":
             return self._log_loss / self._mass
-        return row_losses.loss_of_facts(self.facts, self.growth)
+        return buffers.loss_of_facts(self.facts, self.growth)
 
     def _begin(self) -> None:
         """Facts, loss and cells of all rows as they are."""

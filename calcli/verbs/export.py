@@ -116,7 +116,7 @@ def dialects() -> Mapping[str, str]:
 
 
 def _as_sql(request: ExportRequest, model: Model, outputs: Mapping[str, Term]) -> str:
-    from calcli.export import objects, sql
+    from calcli.export import sql
     from calcli.export.dialects import find
 
     dialect = find(request.dialect)
@@ -128,14 +128,14 @@ def _as_sql(request: ExportRequest, model: Model, outputs: Mapping[str, Term]) -
     if request.shape == "dbt":
         if request.table is not None:
             raise UsageError("a macro of dbt is told the table where it is called", hint="leave out --table")
-        return objects.dbt(outputs, dialect, request.keep, request.column, _heading(model, dialect))
+        return sql.dbt(outputs, dialect, request.keep, request.column, _heading(model, dialect))
     made, text = _statements(request, dialect, outputs)
     return _heading(model, dialect, text) + ";\n".join([*made, *dialect.settings_for(text), text])
 
 
 def _statements(request: ExportRequest, dialect: Dialect, outputs: Mapping[str, Term]) -> tuple[list[str], str]:
     """The statements that create tables, if there are any, and the statement or expression of the request."""
-    from calcli.export import objects, sql
+    from calcli.export import sql
 
     shape, table = request.shape, request.table
     reads = (table, request.keep) != (None, None)
@@ -145,13 +145,13 @@ def _statements(request: ExportRequest, dialect: Dialect, outputs: Mapping[str, 
             kind = "a function" if shape == "function" else "an expression"
             raise UsageError(f"{kind} reads no table and passes no columns through", hint="try: --shape query")
         if shape == "function":
-            return made, objects.functions(outputs, dialect)
+            return made, sql.functions(outputs, dialect)
         return made, sql.expression(outputs, dialect, short=shape == "auto")
     if table is None:
         kind = "view" if shape == "view" else "query"
         raise UsageError(f"a {kind} needs the table that it reads", hint="name it: --table NAME")
     if shape == "view":
-        return made, objects.view(outputs, dialect, table, request.keep, request.column)
+        return made, sql.view(outputs, dialect, table, request.keep, request.column)
     text = "" if shape == "tables" else sql.query(outputs, dialect, table, request.keep)
     if shape == "tables" or (shape == "auto" and dialect.is_too_long(text)):
         *made, text = sql.with_tables(outputs, dialect, table, request.keep, request.column)
@@ -176,7 +176,7 @@ def _expected(
     """Rows of the columns that are read, and the outputs that `apply` gives for them."""
     import polars as pl
 
-    from calcli.export.samples import sample_rows
+    from calcli.export.inputs import sample_rows
     from calcli.export.subexpressions import inputs
     from calcli.tables.arrays import Levels
 

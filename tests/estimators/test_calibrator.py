@@ -39,6 +39,14 @@ PROB = expit(LOGIT)
 TWO_TREES = {"trees": "2", "depth": "2", "min_rows": "20"}
 """Of mbct, so that it searches for little."""
 
+VISITS = visits(600)
+FEATURES = VISITS.drop("label", "logit")
+
+
+def of_trees(features: Any, **settings: Any) -> calcli.Calibrator:
+    """mbct, fitted on `VISITS` with these features."""
+    return calcli.Calibrator("mbct", params=TWO_TREES, **settings).fit(VISITS["logit"], VISITS["label"], X=features)
+
 
 def payloads(directory: Path) -> set[tuple[str, str]]:
     return {(payload.role, payload.sha256) for payload in store.describe(directory).payloads}
@@ -135,94 +143,64 @@ def test_columns_are_in_the_order_of_the_classes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "text"),
+    ("given", "text"),
     [
-        (np.where(np.arange(1000) == 7, np.nan, PROB), "contain NaN, first in row 7"),
-        (np.where(np.arange(1000) == 3, np.inf, LOGIT), "contain infinity, first in row 3"),
-        (np.where(np.arange(1000) < 5, 1.2, PROB), "5 of 1,000 scores lie outside"),
-        (100 * PROB, "percentages, or logits"),
-        (np.column_stack([PROB, PROB]), "not all rows sum to 1"),
-        (PROB[:-1], "999 rows, and label has 1,000"),
-        (np.column_stack([PROB / 2, PROB / 2, 1 - PROB]), "3 columns, and 2 are expected"),
-        (PROB[:, None, None], "3 dimensions"),
-        (["a"] * 1000, "no numbers"),
-    ],
-)
-def test_scores_that_are_none_are_refused(scores: Any, text: str) -> None:
-    with pytest.raises(ValueError, match=text) as refused:
-        calcli.Calibrator("platt").fit(scores, LABEL)
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("y", "text"),
-    [
-        (np.zeros(1000), "one class only"),
-        (np.linspace(0, 1, 1000), "continuous"),
-        (np.where(LABEL == 1, np.nan, 0.0), "NaN"),
-        ([], "there are no rows"),
-    ],
-)
-def test_labels_that_are_none_are_refused(y: Any, text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        calcli.Calibrator("platt").fit(PROB, y)
-
-
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
+        ({"scores": np.where(np.arange(1000) == 7, np.nan, PROB)}, "contain NaN, first in row 7"),
+        ({"scores": np.where(np.arange(1000) == 3, np.inf, LOGIT)}, "contain infinity, first in row 3"),
+        ({"scores": np.where(np.arange(1000) < 5, 1.2, PROB)}, "5 of 1,000 scores lie outside"),
+        ({"scores": 100 * PROB}, "percentages, or logits"),
+        ({"scores": np.column_stack([PROB, PROB])}, "not all rows sum to 1"),
+        ({"scores": PROB[:-1]}, "999 rows, and label has 1,000"),
+        ({"scores": np.column_stack([PROB / 2, PROB / 2, 1 - PROB])}, "3 columns, and 2 are expected"),
+        ({"scores": PROB[:, None, None]}, "3 dimensions"),
+        ({"scores": ["a"] * 1000}, "no numbers"),
+        ({"y": np.zeros(1000)}, "one class only"),
+        ({"y": np.linspace(0, 1, 1000)}, "continuous"),
+        ({"y": np.where(LABEL == 1, np.nan, 0.0)}, "NaN"),
+        ({"y": []}, "there are no rows"),
         ({"method": "plat"}, "did you mean 'platt'"),
-        ({"method": "platt", "params": {"a": 1}}, "no platt parameter 'a'"),
-        ({"method": "platt", "holdout": "cv:1"}, "at least 2 folds"),
-        ({"method": "platt", "guard": "nul"}, "no metric"),
-        ({"method": "platt", "input": "odds"}, "none of 'auto'"),
+        ({"params": {"a": 1}}, "no platt parameter 'a'"),
+        ({"holdout": "cv:1"}, "at least 2 folds"),
+        ({"guard": "nul"}, "no metric"),
+        ({"input": "odds"}, "none of 'auto'"),
         ({"method": "ccl"}, "no columns that can be features"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        calcli.Calibrator(**settings).fit(PROB, LABEL)
+def test_what_cannot_be_fitted_is_refused(given: dict[str, Any], text: str) -> None:
+    settings = {"method": "platt"} | {name: value for name, value in given.items() if name not in ("scores", "y")}
+    with pytest.raises(ValueError, match=text) as refused:
+        calcli.Calibrator(**settings).fit(given.get("scores", PROB), given.get("y", LABEL))
+    if "scores" in given:
+        assert "\n" not in str(refused.value)
 
 
 def test_other_columns_are_refused() -> None:
-    rows = visits(600)
-    features = rows.drop("label", "logit")
-    calibrator = calcli.Calibrator("mbct", params=TWO_TREES, holdout="none").fit(
-        rows["logit"], rows["label"], X=features
-    )
+    calibrator = of_trees(FEATURES, holdout="none")
     with pytest.raises(ValueError, match="no column 'city'"):
-        calibrator.predict_proba(rows["logit"], features.rename({"city": "town"}))
+        calibrator.predict_proba(VISITS["logit"], FEATURES.rename({"city": "town"}))
     with pytest.raises(ValueError, match="no column"):
-        calibrator.predict_proba(rows["logit"])
+        calibrator.predict_proba(VISITS["logit"])
     with pytest.raises(ValueError, match="2 columns, and 1 are expected"):
-        calibrator.predict_proba(np.zeros((5, 2)), features[:5])
+        calibrator.predict_proba(np.zeros((5, 2)), FEATURES[:5])
     with pytest.raises(NotFittedError):
         calcli.Calibrator().predict([0.5])
 
 
 @pytest.mark.parametrize("to", [pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
 def test_features_may_be_of_any_library(to: Any) -> None:
-    rows = visits(600)
-    features = rows.drop("label", "logit")
     one, two = (
-        calcli.Calibrator("mbct", params=TWO_TREES, holdout="none")
-        .fit(rows["logit"], rows["label"], X=frame)
-        .predict_proba(rows["logit"], frame)
-        for frame in (features, to(features))
+        of_trees(frame, holdout="none").predict_proba(VISITS["logit"], frame) for frame in (FEATURES, to(FEATURES))
     )
     assert np.array_equal(one, two)
 
 
 def test_features_may_be_an_array() -> None:
-    rows = visits(600)
-    numbers = rows.select("hours", "age").with_columns(pl.col("hours").fill_null(0.0))
-    mixed = rows.select("city", "age").with_columns(pl.col("city").fill_null("")).to_numpy()
+    numbers = VISITS.select("hours", "age").with_columns(pl.col("hours").fill_null(0.0))
+    mixed = VISITS.select("city", "age").with_columns(pl.col("city").fill_null("")).to_numpy()
     for array in (numbers.to_numpy(), mixed):
-        calibrator = calcli.Calibrator("mbct", params=TWO_TREES, holdout="none").fit(
-            rows["logit"], rows["label"], X=array
-        )
+        calibrator = of_trees(array, holdout="none")
         assert [one.name for one in calibrator.artifact_.fitted_binding.features] == ["x0", "x1"]
-        assert calibrator.predict_proba(rows["logit"], array).shape == (600, 2)
+        assert calibrator.predict_proba(VISITS["logit"], array).shape == (600, 2)
 
 
 def test_what_is_worse_is_said() -> None:
@@ -238,15 +216,12 @@ def test_what_is_worse_is_said() -> None:
 
 
 def test_a_pickle_holds_numbers() -> None:
-    rows = visits(600)
-    features = rows.drop("label", "logit")
-    calibrator = calcli.Calibrator("mbct", params=TWO_TREES).fit(rows["logit"], rows["label"], X=features)
+    calibrator = of_trees(FEATURES)
     model = pickle.dumps(calibrator.artifact_)
     assert b"calcli.methods" not in model
     again = pickle.loads(pickle.dumps(calibrator))
-    assert np.array_equal(
-        again.predict_proba(rows["logit"], features), calibrator.predict_proba(rows["logit"], features)
-    )
+    found, expected = (one.predict_proba(VISITS["logit"], FEATURES) for one in (again, calibrator))
+    assert np.array_equal(found, expected)
     assert again.report_ == calibrator.report_
     broken = model.replace(b"\x93NUMPY", b"\x93NUMPX", 1)
     with pytest.raises(ArtifactError, match="damaged"):

@@ -10,7 +10,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.linear_model import LogisticRegression
 
 import calcli
-from calcli.estimators.display import ReliabilityDisplay
+from calcli.estimators.metrics import ReliabilityDisplay
 
 RNG = np.random.default_rng(0)
 PROB = RNG.random(2000)

@@ -34,13 +34,23 @@ def test_each_method_says_what_it_predicts(row: MethodSpec, classes: int, here: 
     calcli.fit(frame, method=row.name, output="kept", holdout="none")
     table = unseen([name for name in frame.columns if name != "label"], rows=150)
     expected = applied("kept", table)
+    assert_same(interpreted(interpreter, table), expected)
+
+
+def interpreted(interpreter: Any, table: pl.DataFrame) -> pl.DataFrame:
     formula = json.loads(export(ExportRequest("kept", to="json")))
-    assert_same(
-        pl.DataFrame([interpreter(formula, one) for one in table.to_dicts()], infer_schema_length=None), expected
-    )
+    return pl.DataFrame([interpreter(formula, one) for one in table.to_dicts()], infer_schema_length=None)
 
 
 CELLS = {"tau": 5, "min_rows": 40}
+
+
+def visits_with_cells(level: str, **given: Any) -> pl.DataFrame:
+    """Rows with this level in place of a city, on which `kept` is fitted."""
+    frame = visits(1500).with_columns(pl.col("city").replace("Riga", level))
+    params = {**CELLS, "partition": "tree", **given}
+    calcli.fit(frame, method="heterogeneous", params=params, output="kept", holdout="none")
+    return frame
 
 
 @pytest.mark.slow
@@ -79,10 +89,7 @@ def test_features_too(here: Path, classes: int, method: str, given: dict[str, An
     assert_same(in_duckdb(table, ExportRequest("kept", shape="query", table='"the table"')), expected)
     if given.get("partition") in ("forest", "tree") and classes == 2:  # of others the expression is too long
         assert_same(in_duckdb(table, ExportRequest("kept")), expected)
-    formula = json.loads(export(ExportRequest("kept", to="json")))
-    assert_same(
-        pl.DataFrame([interpreter(formula, one) for one in table.to_dicts()], infer_schema_length=None), expected
-    )
+    assert_same(interpreted(interpreter, table), expected)
 
 
 def test_a_condition_of_many_levels_joins_nothing(here: Path) -> None:
@@ -234,8 +241,7 @@ def test_a_check_finds_the_rows_that_differ(here: Path) -> None:
 def test_a_macro_of_dbt_reads_the_relation_it_is_given(here: Path) -> None:
     """Its levels are no templates."""
     jinja2 = pytest.importorskip("jinja2")
-    frame = visits(1500).with_columns(pl.col("city").replace("Riga", "{{ dbt }}"))
-    calcli.fit(frame, method="heterogeneous", params={**CELLS, "partition": "tree"}, output="kept", holdout="none")
+    frame = visits_with_cells("{{ dbt }}")
     table = frame.drop("label").with_columns(place=pl.int_range(pl.len()))
     macro = export(ExportRequest("kept", shape="dbt", column="better"))
     model = f"{macro}SELECT * FROM ({{{{ better('\"the table\"') }}}}) AS scored ORDER BY place"
@@ -252,8 +258,7 @@ def test_a_macro_of_dbt_reads_the_relation_it_is_given(here: Path) -> None:
     [("{% endraw %}", "better", "where dbt begins to read"), ("Riga", "not one", "no name of a macro")],
 )
 def test_what_is_no_macro_of_dbt_is_refused(here: Path, level: str, column: str, words: str) -> None:
-    frame = visits(1500).with_columns(pl.col("city").replace("Riga", level))
-    calcli.fit(frame, method="heterogeneous", params={**CELLS, "partition": "tree"}, output="kept", holdout="none")
+    visits_with_cells(level)
     with pytest.raises(UsageError, match=words):
         export(ExportRequest("kept", shape="dbt", column=column))
     with pytest.raises(UsageError, match="where it is called"):
@@ -261,8 +266,6 @@ def test_what_is_no_macro_of_dbt_is_refused(here: Path, level: str, column: str,
 
 
 def test_a_function_ends_nowhere_in_a_level(here: Path) -> None:
-    frame = visits(1500).with_columns(pl.col("city").replace("Riga", "$$"))
-    given = {"partition": "tree", "depth": 2, **CELLS}
-    calcli.fit(frame, method="heterogeneous", params=given, output="kept", holdout="none")
+    visits_with_cells("$$", depth=2)
     with pytest.raises(UsageError, match=r"a level has \$\$"):
         export(ExportRequest("kept", shape="function", dialect="postgres"))

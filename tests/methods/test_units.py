@@ -10,11 +10,10 @@ import pytest
 from calcli.batch import Batch, Column, Units
 from calcli.methods import calibrator, pool
 from calcli.methods.graphs import training
-from calcli.methods.mbct import parameter_search
-from calcli.methods.mbct.nodes import Rows
+from calcli.methods.mbct import boosting
+from calcli.methods.mbct.level_passes import Rows
 from calcli.methods.spec import MethodSpec
-from calcli.methods.trees.distinct_rows import distinct
-from calcli.methods.trees.held_out_choice import held_out_splits
+from calcli.methods.trees.held_out_choice import distinct, held_out_splits
 from calcli.numeric.folds import Split
 from calcli.numeric.losses import log_loss
 from calcli.numeric.score_folds import splits_by_score
@@ -38,7 +37,7 @@ def alike(units: int = 60, classes: int = 2, seed: int = 0) -> Batch:
 def mbct_splits(batch: Batch, many: bool) -> list[Split]:
     codes = np.zeros((len(batch), 2), dtype=np.uint16)
     rows = Rows(codes, np.full(len(batch), 0.5), batch.labels.astype(np.uint8), np.empty(0))
-    return parameter_search._splits(batch.score, rows, 0, batch.units)
+    return boosting._splits(batch.score, rows, 0, batch.units)
 
 
 MAKERS = {
@@ -55,7 +54,7 @@ MAKERS = {
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 def test_no_unit_is_on_both_sides_of_a_split(maker, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if many:  # as where there are so many rows that one fold is enough
-        monkeypatch.setattr(parameter_search, "CROSS_VALIDATED_ROWS", 100)
+        monkeypatch.setattr(boosting, "CROSS_VALIDATED_ROWS", 100)
         monkeypatch.setattr("calcli.methods.trees.held_out_choice.CROSS_VALIDATED_ROWS", 100)
     batch = alike()
     unit = batch.units.rank

@@ -12,13 +12,12 @@ import pytest
 import calcli
 from calcli.batch import NO_SIDE_INPUTS, Batch
 from calcli.fitting.held_out import Holdout, KeyedFolds
-from calcli.methods.mbct.boosting import Boosting, fit_trees
+from calcli.methods.mbct.boosting import LINKS, Boosting, fit_trees
 from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.coding import Coder
 from calcli.methods.mbct.forest import Forest
+from calcli.methods.mbct.level_passes import Growth
 from calcli.methods.mbct.mbct import Start, rows_of, weighted_rows
-from calcli.methods.mbct.nodes import Growth
-from calcli.methods.mbct.search_grid import LINKS
 from calcli.methods.scaling.linear import Platt
 from calcli.models.calibrator import CalibratorModel
 from calcli.spark import sample, trees

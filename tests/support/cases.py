@@ -46,6 +46,21 @@ def features(rows: int, rng: np.random.Generator) -> dict[str, Column]:
     }
 
 
+def of_no_use(rows: int) -> dict[str, Column]:
+    """Features that say nothing, and that no split could use or many could."""
+    return {
+        "constant": Column("number", np.full(rows, 2.5)),
+        "nothing": Column("number", np.full(rows, np.nan)),
+        "no category": Column("category", np.full(rows, -1, dtype=np.int32), ()),
+        "one category": Column("category", np.zeros(rows, dtype=np.int32), ("a",)),
+        "as many categories as rows": Column(
+            "category", np.arange(rows, dtype=np.int32), tuple(f"v{place:06}" for place in range(rows))
+        ),
+        "as many numbers as rows": Column("number", np.random.default_rng(0).normal(size=rows)),
+        "infinite": Column("number", np.where(np.arange(rows) % 2, np.inf, -np.inf)),
+    }
+
+
 def wrong_by_feature(rows: int, classes: int = 2, seed: int = 0) -> Batch:
     """Scores that are wrong by their features, so that there is something for trees to find."""
     rng = np.random.default_rng(seed)

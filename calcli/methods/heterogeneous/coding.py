@@ -1,4 +1,4 @@
-"""How heterogeneous calibration codes the features.
+"""The codes of features in heterogeneous calibration.
 
 Code 0 is a missing value. A number or a boolean has 1, 2, .. by the quantile bin that it falls into, a category by its
 level. Levels of few rows share the last code with those never seen: ordered by their label rates they would fit noise.
@@ -6,7 +6,7 @@ level. Levels of few rows share the last code with those never seen: ordered by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, FloatArray
+from calcli.expressions import Among, Condition, Every, Input, Missing, Some
 from calcli.learners.encoding import heaviest_levels, level_weights
 from calcli.methods.trees.coding import CodedFeature, cuts_between, quantile_gaps
 from calcli.state import State, pack_texts, unpack_texts
 
+Mask = NDArray[np.bool_]
 Codes = NDArray[np.uint8]
 """A row for each feature, a column for each row of the table."""
 
@@ -42,7 +44,7 @@ class Coding:
 
     @classmethod
     def of(cls, batch: Batch) -> Coding:
-        """By the quantiles, or the common levels, of these rows."""
+        """The coding by the quantiles, or the common levels, of these rows."""
         return cls(tuple(_learned(name, column, batch.weights) for name, column in batch.features.items()))
 
     @cached_property
@@ -56,11 +58,11 @@ class Coding:
         return np.array([feature.kind == "category" for feature in self.features], dtype=np.bool_)
 
     def encode(self, features: Mapping[str, Column]) -> Codes:
-        """The codes of all features, which are found by name."""
+        """The codes of all features of a table."""
         return np.stack([_encoded(feature, features[feature.name]) for feature in self.features])
 
     def only(self, places: Sequence[int]) -> Coding:
-        """That of some of the features."""
+        """The coding of some of the features."""
         return Coding(tuple(self.features[place] for place in places))
 
     def to_state(self) -> State:
@@ -95,7 +97,12 @@ def _learned(name: str, column: Column, weight: FloatArray) -> CodedFeature:
         least = min(COMMON_SHARE * float(weight.sum()), COMMON)
         levels = heaviest_levels(column, level_weights(column, weight), least=least, most=LEVELS)
         return _category(name, levels=tuple(sorted(levels)))
-    return _number(name, cuts=_cuts(column.values.astype(np.float64), weight))
+    values = column.values.astype(np.float64)
+    known = ~np.isnan(values)
+    distinct = np.unique(values[known])
+    if len(distinct) <= BINS:
+        return _number(name, cuts=cuts_between(distinct[:-1], distinct[1:]))
+    return _number(name, cuts=cuts_between(*quantile_gaps(values[known], weight[known], BINS)))
 
 
 def _encoded(feature: CodedFeature, column: Column) -> Codes:
@@ -106,9 +113,80 @@ def _encoded(feature: CodedFeature, column: Column) -> Codes:
     return codes.astype(np.uint8)
 
 
-def _cuts(values: FloatArray, weight: FloatArray) -> FloatArray:
-    known = ~np.isnan(values)
-    distinct = np.unique(values[known])
-    if len(distinct) <= BINS:
-        return cuts_between(distinct[:-1], distinct[1:])
-    return cuts_between(*quantile_gaps(values[known], weight[known], BINS))
+MOST_NAMED = 8
+"""A rule names so many levels; of more it says how many."""
+
+
+@dataclass(frozen=True)
+class CodeSet:
+    """The codes of a feature that `mask` marks, as words and as a condition.
+
+    Entries of the mask beyond the last code are ignored.
+    """
+
+    feature: CodedFeature
+    mask: Mask
+
+    @property
+    def missing(self) -> bool:
+        return bool(self.mask[0])
+
+    @property
+    def _values(self) -> Mask:
+        """The mask without missing values; the last code of a category is for levels without a code of their own."""
+        return self.mask[1 : self.feature.codes]
+
+    def __str__(self) -> str:
+        """The set in words: ``age <= 30 (or missing)``."""
+        name, values = self.feature.name, self._values
+        if not values.any():
+            return f"{name} is missing" if self.missing else f"{name} is nothing"
+        if values.all():
+            return f"{name} is anything" if self.missing else f"{name} is not missing"
+        category = self.feature.kind == "category"
+        words = [self._level_words()] if category else [self.feature.range_words(*run) for run in _runs(values)]
+        return " or ".join(words) + (" (or missing)" if self.missing else "")
+
+    def _levels(self, *, included: bool) -> tuple[str, ...]:
+        """The levels with a code of their own that are in the set, or outside it."""
+        pairs = zip(self.feature.levels, self._values[:-1], strict=True)
+        return tuple(level for level, in_set in pairs if bool(in_set) == included)
+
+    def _level_words(self) -> str:
+        negated = bool(self._values[-1])
+        levels = self._levels(included=not negated)
+        listed = ", ".join(levels[:MOST_NAMED]) + (f", .. ({len(levels)} in all)" if len(levels) > MOST_NAMED else "")
+        if len(levels) > 1:
+            return f"{self.feature.name} is {'none' if negated else 'one'} of {listed}"
+        return f"{self.feature.name} is {'not ' if negated else ''}{listed}"
+
+    def condition(self, column: Input) -> tuple[Condition, bool]:
+        """A condition, and whether the rows that fulfil it are in the set or outside it."""
+        if self.feature.kind == "category":
+            negated = bool(self._values[-1])  # levels without a code cannot be named: name the other side
+            levels = self._levels(included=not negated)
+            conditions: list[Condition] = [Among(column, levels)] if levels else []
+        else:
+            negated = False
+            conditions = [self._between(column, *run) for run in _runs(self._values)]
+        if self.missing != negated:
+            conditions.append(Missing(column))
+        return (conditions[0] if len(conditions) == 1 else Some(tuple(conditions))), not negated
+
+    def _between(self, column: Input, first: int, last: int) -> Condition:
+        """Comparisons, which a missing value never fulfils."""
+        cuts, conditions = self.feature.cuts, list[Condition]()
+        if first > 0:
+            conditions.append(column > float(cuts[first - 1]))
+        if last < len(cuts):
+            conditions.append(column <= float(cuts[last]))
+        if not conditions:
+            return Some((column <= 0.0, column > 0.0))
+        return conditions[0] if len(conditions) == 1 else Every(tuple(conditions))
+
+
+def _runs(values: Mask) -> Iterator[tuple[int, int]]:
+    """The first and last place of each run of marked codes."""
+    edges = np.flatnonzero(np.diff(values.astype(np.int8), prepend=0, append=0))
+    for first, end in zip(edges[::2], edges[1::2], strict=True):
+        yield int(first), int(end) - 1

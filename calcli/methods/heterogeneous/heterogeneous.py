@@ -17,14 +17,11 @@ from calcli.errors import UsageError
 from calcli.expressions import Inputs, Terms
 from calcli.methods import catalog
 from calcli.methods.base import SETTINGS, Params, Section, candidates, number
-from calcli.methods.heterogeneous import averaged_trees as averaged
-from calcli.methods.heterogeneous import boosted_trees as boosted
-from calcli.methods.heterogeneous import formula as closed
-from calcli.methods.heterogeneous import rules
+from calcli.methods.heterogeneous import fitting, partition
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.spec import MethodSpec
-from calcli.methods.trees.distinct_rows import distinct
-from calcli.methods.trees.unpacked import unpacked_once
+from calcli.methods.trees.fitted import unpacked_once
+from calcli.methods.trees.held_out_choice import distinct
 from calcli.state import State
 
 AUTO = "auto"
@@ -37,13 +34,12 @@ LEAST = (15.0, 50.0)
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     rows = _splittable(distinct(batch, seed), str(params["columns"]))
-    method = _leaf_method(str(params["leaf"]), batch.classes)
     if params["partition"] == "boosted":
-        return boosted.fit(rows, method, _boosted_plan(params, sides, batch.classes)).to_state()
-    grower = _grower(params, sides, seed)
-    chosen = averaged.choose(rows, method, _plan(params, batch.classes), grower)
-    state = averaged.fit(rows, method, chosen, grower).to_state()
-    return State({**state.params, SETTINGS: chosen.settings}, state.arrays, state.blobs)
+        return fitting.fit_boosted(rows, _boosted_plan(params, sides, batch.classes)).to_state()
+    plan = _averaged_plan(params, sides, batch.classes, seed)
+    setting = fitting.choose(rows, plan)
+    state = fitting.fit_averaged(rows, plan, setting).to_state()
+    return State({**state.params, SETTINGS: setting.params}, state.arrays, state.blobs)
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -51,12 +47,11 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
 
 
 def explain(state: State) -> tuple[Section, ...]:
-    """The cells, with the conditions that lead to them."""
-    return rules.sections(_unpacked(state))
+    return partition.sections(_unpacked(state))
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
-    return closed.formula(_unpacked(state), score, features)
+    return partition.formula(_unpacked(state), score, features)
 
 
 def _splittable(rows: Batch, prefix: str) -> Batch:
@@ -68,8 +63,48 @@ def _splittable(rows: Batch, prefix: str) -> Batch:
     return replace(rows, features=features)
 
 
-def _leaf_method(asked: str, classes: int) -> MethodSpec:
+def _averaged_plan(params: Params, sides: SideInputs, classes: int, seed: int) -> fitting.AveragedPlan:
+    """Trees are grown on the residuals of the calibration rows by default, or on the labels of ``--partition-data``.
+
+    The model may have been trained on those other rows, so that its residuals there would say little.
+    """
+    other = sides.batches.get(PARTITION_DATA)
+    if other is not None and params["target"] == "residual":
+        raise UsageError(
+            f"target=residual needs the calibration rows, but --{PARTITION_DATA} names others", hint="try: target=label"
+        )
+    return fitting.AveragedPlan(
+        method=_leaf_method(params, classes),
+        trees=1 if params["partition"] == "tree" else _count(params, "trees", fitting.FOREST_TREES),
+        least=_least(params, classes),
+        depths=tuple(int(depth) for depth in candidates(params, "depth", fitting.DEPTHS)),
+        taus=candidates(params, "tau", fitting.TAUS),
+        on_labels=other is not None or params["target"] == "label",
+        partition_rows=None if other is None else _splittable(distinct(other, seed), str(params["columns"])),
+        seed=seed,
+    )
+
+
+def _boosted_plan(params: Params, sides: SideInputs, classes: int) -> fitting.BoostedPlan:
+    if PARTITION_DATA in sides.batches or params["target"] == "label":
+        what = f"--{PARTITION_DATA}" if PARTITION_DATA in sides.batches else "target=label"
+        raise UsageError(
+            f"boosted partitions are grown on what is left of the calibration rows' own labels: {what} is not used",
+            hint="partition=tree and partition=forest can use it",
+        )
+    return fitting.BoostedPlan(
+        method=_leaf_method(params, classes),
+        trees=_count(params, "trees", fitting.BOOSTED_TREES),
+        rate=number(params, "rate"),
+        least=_least(params, classes),
+        depth=_count(params, "depth", fitting.BOOSTED_DEPTH),
+        taus=candidates(params, "tau", fitting.BOOSTED_TAUS),
+    )
+
+
+def _leaf_method(params: Params, classes: int) -> MethodSpec:
     """The method that calibrates cells; ``auto`` is `platt` for two classes and `sms` for more."""
+    asked = str(params["leaf"])
     return catalog.find(("platt" if classes == 2 else "sms") if asked == AUTO else asked)
 
 
@@ -79,48 +114,8 @@ def _least(params: Params, classes: int) -> tuple[float, ...]:
     return candidates(params, "min_rows", tuple(classes * weight for weight in weights))
 
 
-def _plan(params: Params, classes: int) -> averaged.Plan:
-    return averaged.Plan(
-        trees=1 if params["partition"] == "tree" else _count(params, "trees", averaged.TREES),
-        least=_least(params, classes),
-        depths=tuple(int(depth) for depth in candidates(params, "depth", averaged.DEPTHS)),
-        taus=candidates(params, "tau", averaged.TAUS),
-    )
-
-
-def _boosted_plan(params: Params, sides: SideInputs, classes: int) -> boosted.Plan:
-    if PARTITION_DATA in sides.batches or params["target"] == "label":
-        what = f"--{PARTITION_DATA}" if PARTITION_DATA in sides.batches else "target=label"
-        raise UsageError(
-            f"boosted partitions are grown on what is left of the calibration rows' own labels: {what} is not used",
-            hint="partition=tree and partition=forest can use it",
-        )
-    return boosted.Plan(
-        trees=_count(params, "trees", boosted.TREES),
-        rate=number(params, "rate"),
-        least=_least(params, classes),
-        depth=_count(params, "depth", boosted.DEPTH),
-        taus=candidates(params, "tau", boosted.TAUS),
-    )
-
-
 def _count(params: Params, name: str, default: int) -> int:
     return default if params[name] == AUTO else int(number(params, name))
-
-
-def _grower(params: Params, sides: SideInputs, seed: int) -> averaged.Grower:
-    """The target of the trees: residuals of the calibration rows by default, labels of ``--partition-data``.
-
-    The model may have been trained on those other rows, so that its residuals there would say little.
-    """
-    other = sides.batches.get(PARTITION_DATA)
-    if other is None:
-        return averaged.by_labels(None, seed) if params["target"] == "label" else averaged.by_residuals(seed)
-    if params["target"] == "residual":
-        raise UsageError(
-            f"target=residual needs the calibration rows, but --{PARTITION_DATA} names others", hint="try: target=label"
-        )
-    return averaged.by_labels(_splittable(distinct(other, seed), str(params["columns"])), seed)
 
 
 @unpacked_once("coding/category")

@@ -1,22 +1,27 @@
-"""A fitted partition: trees with calibrators in their cells."""
+"""A fitted partition, trees with calibrators in their cells: applied, kept, as a formula, and as rules for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray
+from calcli.expressions import Inputs, Number, Term, Terms
 from calcli.methods import catalog
+from calcli.methods.base import Section
 from calcli.methods.calibrator import FittedMethod
-from calcli.methods.heterogeneous.cell_calibrators import Cells
-from calcli.methods.heterogeneous.coding import Coding
-from calcli.methods.heterogeneous.stacked_states import stack, unstack
+from calcli.methods.formula import formula_of, score_formula_of
+from calcli.methods.heterogeneous.cells import Cells
+from calcli.methods.heterogeneous.coding import CodeSet, Coding, Mask
 from calcli.methods.heterogeneous.tree import Tree
+from calcli.methods.trees.fitted import leaf_section, rates
+from calcli.numeric import link_terms
 from calcli.numeric.links import probabilities, scores
 from calcli.state import Json, State, nest, unnest
 
@@ -45,7 +50,6 @@ class Partition:
     cells: tuple[Cells, ...]
 
     def predict(self, batch: Batch) -> FloatArray:
-        """Probabilities."""
         rows = Batch(batch.score)
         prob = self.shared.predict(rows)
         if not self.trees:
@@ -77,7 +81,7 @@ class Partition:
             "coding": coding.to_state(),
             "trees": _joined([(tree.feature, tree.left, tree.mask, tree.depth) for tree in trees], _TREE_ARRAYS),
             "cells": _joined([(of.share, of.weight, of.label, of.predicted) for of in self.cells], _CELL_ARRAYS),
-            "own": stack([calibrator.state for calibrator in own]),
+            "own": _stack([calibrator.state for calibrator in own]),
         }
         whole = nest(parts)
         return State({**whole.params, "facts": facts}, whole.arrays, whole.blobs)
@@ -91,7 +95,7 @@ class Partition:
         spec, classes = catalog.find(str(facts["method"])), int(str(facts["classes"]))
         own = tuple(
             FittedMethod(spec, classes, int(str(rows)), own_state)
-            for rows, own_state in zip(facts["rows"], unstack(parts["own"]), strict=True)
+            for rows, own_state in zip(facts["rows"], _unstack(parts["own"]), strict=True)
         )
         trees = tuple(Tree(*arrays) for arrays in _divided(parts["trees"], _TREE_ARRAYS))
         ends = np.cumsum([0, *(int(tree.is_leaf.sum()) for tree in trees)])
@@ -122,3 +126,116 @@ def _divided(state: State, names: Sequence[str]) -> list[list[NDArray[Any]]]:
         return []
     ends = np.cumsum(state.arrays["lengths"])[:-1]
     return [list(arrays) for arrays in zip(*(np.split(state.arrays[name], ends) for name in names), strict=True)]
+
+
+def _stack(states: Sequence[State]) -> State:
+    """Many states of one method as one. Their arrays have the same names, and may differ in shape."""
+    arrays: dict[str, NDArray[np.generic]] = {}
+    for name in states[0].arrays if states else ():
+        of_states = [np.asarray(state.arrays[name]) for state in states]
+        arrays[f"{name}/values"] = np.concatenate([array.ravel() for array in of_states])
+        arrays[f"{name}/shapes"] = np.array([array.shape for array in of_states], dtype=np.int64)
+    return State({"states": [dict(state.params) for state in states]}, arrays)
+
+
+def _unstack(whole: State) -> list[State]:
+    """The states that `_stack` put together."""
+    params = cast("list[dict[str, Json]]", whole.params["states"])
+    arrays: list[dict[str, NDArray[np.generic]]] = [{} for _ in params]
+    for key, values in whole.arrays.items():
+        name, _, suffix = key.rpartition("/")
+        if suffix != "values":
+            continue
+        start = 0
+        for of_state, shape in zip(arrays, np.asarray(whole.arrays[f"{name}/shapes"]), strict=True):
+            end = start + int(np.prod(shape))
+            of_state[name] = values[start:end].reshape([int(side) for side in shape])
+            start = end
+    return [State(of_state, own_arrays) for of_state, own_arrays in zip(params, arrays, strict=True)]
+
+
+def formula(fitted: Partition, score: Terms, features: Inputs) -> Terms:
+    """`Partition.predict` as terms."""
+    prob = formula_of(fitted.shared, score, {})
+    if not fitted.trees:
+        return prob
+    shared = link_terms.scores(prob)
+    if fitted.nested:  # each tree calibrates the score of the one before
+        for tree, cells in zip(fitted.trees, fitted.cells, strict=True):
+            shared = _in_cells(fitted, tree, cells, shared, shared, features)
+        return link_terms.probabilities(shared)
+    by_tree = [
+        link_terms.probabilities(_in_cells(fitted, tree, cells, score, shared, features))
+        for tree, cells in zip(fitted.trees, fitted.cells, strict=True)
+    ]
+    return tuple(terms.total(of_class) / float(len(by_tree)) for of_class in zip(*by_tree, strict=True))
+
+
+def _in_cells(fitted: Partition, tree: Tree, cells: Cells, score: Terms, without: Terms, features: Inputs) -> Terms:
+    """The score by the calibrator of a row's cell, shrunk to the score `without` it."""
+    each = [
+        (*score_formula_of(calibrator, score), Number(share))
+        for calibrator, share in zip(cells.own, cells.share.tolist(), strict=True)
+    ]
+    *own, share = terms.at_place(_cell(fitted, tree, features), each)
+    return tuple(base + share * (of_cell - base) for of_cell, base in zip(own, without, strict=True))
+
+
+def _cell(fitted: Partition, tree: Tree, features: Inputs) -> Term:
+    """The number of the cell that a row lies in, as nested conditions."""
+
+    def below(node: int) -> Term:
+        if tree.left[node] == node:
+            return Number(float(tree.leaf_index[node]))
+        feature = fitted.coding.features[int(tree.feature[node])]
+        condition, goes_left = CodeSet(feature, tree.mask[node]).condition(features[feature.name])
+        left, right = below(int(tree.left[node])), below(int(tree.left[node]) + 1)
+        return terms.choose(condition, left, right) if goes_left else terms.choose(condition, right, left)
+
+    return below(0)
+
+
+def sections(fitted: Partition) -> tuple[Section, ...]:
+    """A table of the cells of all trees, with a note on how they are to be read."""
+    binary = fitted.shared.classes == 2
+    start = f"All rows: {_calibrator_words(fitted.shared)}."
+    if not fitted.trees:
+        return (Section("cells", (), (), f"{start} No cells."),)
+    rows: list[tuple[Json, ...]] = []
+    for number, (tree, cells) in enumerate(zip(fitted.trees, fitted.cells, strict=True), start=1):
+        for place, path in enumerate(_paths(fitted, tree)):
+            weight = float(cells.weight[place])
+            known = rates(weight, float(cells.label[place, 0]), float(cells.predicted[place, 0])) if binary else ()
+            rows.append((number, path, weight, *known, _calibrator_words(cells.own[place]), float(cells.share[place])))
+    order = "Tree after tree" if fitted.nested else "The mean over trees"
+    note = (
+        f"{start} {order}: z' = (1 - share) z_without + share z_own on log-odds, where z_own is the output of the "
+        + ("cell's calibrator for the score so far, and " if fitted.nested else "cell's calibrator, and ")
+        + ("z_without is that score." if fitted.nested else "z_without that of the calibrator of all rows.")
+    )
+    if binary:
+        note += " pud is the mean probability before the cell divided by the label rate."
+    return (leaf_section("cells", rows, ("calibrator", "share"), note, with_rates=binary),)
+
+
+def _calibrator_words(calibrator: FittedMethod) -> str:
+    """The name of a calibrator; of Platt scaling its formula."""
+    if calibrator.spec.name != "platt" or calibrator.classes > 2:
+        return calibrator.spec.name
+    state = calibrator.state
+    return f"{state.number('a'):.6g} z {state.number('b'):+.6g}"
+
+
+def _paths(fitted: Partition, tree: Tree) -> list[str]:
+    """The conditions of each leaf, one for each feature that was split on."""
+    allowed: list[dict[int, Mask]] = [{} for _ in tree.left]
+    for node in np.flatnonzero(~tree.is_leaf):
+        feature, left = int(tree.feature[node]), int(tree.left[node])
+        for child, mask in ((left, tree.mask[node]), (left + 1, ~tree.mask[node])):
+            above = allowed[node].get(feature)
+            allowed[child] = {**allowed[node], feature: mask if above is None else above & mask}
+    return [
+        " and ".join(str(CodeSet(fitted.coding.features[feature], mask)) for feature, mask in allowed[leaf].items())
+        or "all rows"
+        for leaf in np.flatnonzero(tree.is_leaf)
+    ]

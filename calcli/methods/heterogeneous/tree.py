@@ -6,18 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
-from calcli.methods.heterogeneous.coding import Codes, Coding
+from calcli.methods.heterogeneous.coding import Codes, Coding, Mask
 
 SMOOTHING = 10.0
 """For their order, the mean of each level is smoothed by so many rows with the mean of the node."""
 
 DEEPEST = 12
 """The greatest depth of a leaf."""
-
-Mask = NDArray[np.bool_]
 
 Draw = Callable[[int, int], Mask]
 """From the numbers of nodes and of features: which features each node may split on."""
@@ -45,7 +42,7 @@ class Tree:
     depth: IntArray
 
     def check(self, coding: Coding) -> None:
-        """A `ValueError` where this is no tree for such codes."""
+        """Raise a `ValueError` where this is no tree for such codes."""
         nodes = len(self.left)
         place, inner = np.arange(nodes), ~self.is_leaf
         whole = all(
@@ -76,21 +73,21 @@ class Tree:
 
     @property
     def leaf_index(self) -> IntArray:
-        """The place of each leaf among the leaves, by node."""
+        """The place among the leaves, for each node that is one."""
         return np.cumsum(self.is_leaf) - 1
 
     def leaf_of(self, codes: Codes) -> IntArray:
-        """The place among the leaves of the leaf that each row falls into."""
+        """The leaf of each row, as its place among the leaves."""
         leaf: IntArray = self.leaf_index[self.path(codes)[-1]]
         return leaf
 
     @property
     def used(self) -> IntArray:
-        """The features that it splits on."""
+        """The features that the tree splits on."""
         return np.unique(self.feature[~self.is_leaf])
 
     def renumbered(self, feature: IntArray, width: int) -> Tree:
-        """The same for another coding of at most `width` codes; `feature` is the new place of each node's feature."""
+        """The tree for another coding of at most `width` codes; `feature` is the new place of each node's feature."""
         return replace(self, feature=np.where(self.is_leaf, 0, feature), mask=self.mask[:, :width])
 
 
@@ -155,7 +152,7 @@ def _leaves(first: int, count: int, depth: int, width: int) -> Tree:
 
 @dataclass(frozen=True)
 class _Splits:
-    """The best split of each node of a level; `gain` is by how much it lowers the squared error."""
+    """The best split of each node of a level; `gain` is the fall of the squared error."""
 
     gain: FloatArray
     feature: IntArray
@@ -165,7 +162,7 @@ class _Splits:
 def _best_splits(
     coding: Coding, codes: Codes, sums: FloatArray, place: IntArray, count: int, least: float, allowed: Mask | None
 ) -> _Splits:
-    """`place` is the node of each row; `sums` are its weight and its targets times that, an array for each."""
+    """The best split of each node; `place` is the node of each row, `sums` its weight and weighted targets."""
     # Sums for each node, and for each feature, node and code.
     total = _sums(place, sums, count)
     first_code = place * coding.width
@@ -195,7 +192,7 @@ def _sums(place: IntArray, values: FloatArray, count: int) -> FloatArray:
 
 
 def _orders(coding: Coding, by_code: FloatArray, total: FloatArray) -> list[tuple[IntArray, IntArray | None]]:
-    """Features, and for each feature and node an order of its codes, which are then cut in two; None for as they are.
+    """Features, and for each feature and node an order of its codes to be cut in two; None is the order of the codes.
 
     Numbers keep their order, with missing values at either end. Levels are ordered by their mean target, for one of the
     cuts in this order is the best of all partitions in two (Breiman et al. 1984); with several targets, by each.
@@ -212,7 +209,7 @@ def _orders(coding: Coding, by_code: FloatArray, total: FloatArray) -> list[tupl
 
 
 def _best_cuts(by_code: FloatArray, total: FloatArray, order: IntArray | None, least: float) -> tuple[FloatArray, Mask]:
-    """For each feature and node the gain of the best cut, and the codes to its left."""
+    """The gain of the best cut for each feature and node, and the codes to its left."""
     in_order = by_code if order is None else np.take_along_axis(by_code, order[..., None], axis=2)
     left = np.cumsum(in_order, axis=2)[:, :, :-1]
     right = total[:, None] - left
@@ -228,6 +225,6 @@ def _best_cuts(by_code: FloatArray, total: FloatArray, order: IntArray | None, l
 
 
 def _explained(sums: FloatArray) -> FloatArray:
-    """The sum of squares that the mean explains; `sums` are of the weights, and of these times each target."""
+    """The sum of squares that the mean explains, from sums of the weights, and of weight times each target."""
     result: FloatArray = (sums[..., 1:] ** 2).sum(axis=-1) / sums[..., 0]
     return result

@@ -2,20 +2,28 @@
 
 The rows of a node are a range of a buffer. They cannot move within it, so there are two: rows of level d are in number
 d % 2, and those of a leaf stay where they are.
+
+Some split losses need the rows: the paper's own sampled MVCE, and the losses of its ablation (Figure 5). They do not
+follow from sums over branches, so every split is tried on the rows themselves. They are for comparisons, on tables of
+moderate size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from calcli.batch import FloatArray
+from calcli.methods.mbct import kernels
 from calcli.methods.mbct import level_passes as passes
-from calcli.methods.mbct import row_losses
 from calcli.methods.mbct.forest import applied
 from calcli.methods.mbct.grow import Tree
-from calcli.methods.mbct.kernels import Children, Places, Splits
-from calcli.methods.mbct.nodes import Growth, Mask, Nodes, Rows, cells_of
+from calcli.methods.mbct.kernels import Cells, Children, Places, Splits, split_search, update
+from calcli.methods.mbct.level_passes import Growth, Mask, Nodes, Rows, cells_of
+from calcli.numeric import losses
+from calcli.numeric.rng import stream
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,8 +55,8 @@ class Buffers:
 
     def __post_init__(self) -> None:
         self._cells = cells_of(self.rows, self.offsets)
-        self._search = row_losses.search_for(self.growth, self.seed)
-        self._loss = row_losses.overall_for(self.growth, self.seed)
+        self._search = search_for(self.growth, self.seed)
+        self._loss = overall_for(self.growth, self.seed)
         self._spare = self.rows.room()
         self._begin()
 
@@ -86,9 +94,145 @@ class Buffers:
         return self._loss(self.rows, self.facts)
 
     def _begin(self) -> None:
-        """All rows at the root of the next tree."""
+        """Put all rows at the root of the next tree."""
         rule = self.growth.rule
         self.facts = passes.totals(self.rows, self._cells, rule.link, squares=rule.squares)
         self._buffers, self._here = (self.rows, self._spare), 0
         self._level = passes.root_of(self.facts, self.growth)
         self._leaves, self._last = ([], []), None
+
+
+VIEWS = 100
+"""r of equation 10: how often rows are shuffled for the sampled MVCE."""
+
+MOST_BINS = 5000
+"""The sweep over numbers of bins ends here."""
+
+Search = Callable[[Rows, Nodes, Cells, Growth], Splits]
+"""Finds how each split of each node would change the loss, as `passes.search` does."""
+
+Loss = Callable[[FloatArray, FloatArray, FloatArray], float]
+"""A loss of rows, from probabilities, labels and weights."""
+
+
+def search_for(growth: Growth, seed: int) -> Search:
+    if growth.split_loss in ("mvce", "nll"):
+        return passes.search
+    loss = _loss_for(growth, seed)
+
+    def search(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
+        """The branches that `passes.search` finds, with this loss in place of the log-loss."""
+        splits = passes.search(rows, nodes, cells, growth)
+        for place in range(len(nodes)):
+            node = _NodeRows(rows, nodes, place, growth, loss)
+            splits.unsplit[place, kernels.LOSS] = node.unsplit()
+            for feature in np.flatnonzero(splits.outcome[place, :, kernels.BRANCHES]):
+                splits.outcome[place, feature, kernels.LOSS] = node.split_by(int(feature), splits, place)
+        return splits
+
+    return search
+
+
+def overall_for(growth: Growth, seed: int) -> Callable[[Rows, FloatArray], float]:
+    """A function of rows and their facts that gives their loss."""
+    if growth.split_loss == "nll":
+        return lambda rows, facts: passes.log_loss(rows) / rows.mass
+    if growth.split_loss == "mvce":
+        return lambda rows, facts: loss_of_facts(facts, growth)
+    loss = _loss_for(growth, seed)
+
+    def overall(rows: Rows, facts: FloatArray) -> float:
+        ordered = _in_order(rows)
+        return loss(ordered.prob, ordered.label.astype(np.float64), ordered.weights)
+
+    return overall
+
+
+def loss_of_facts(facts: FloatArray, growth: Growth) -> float:
+    """The loss of rows from sums over them."""
+    outcome = np.zeros((1, kernels.OUTCOMES))
+    split_search.judge_unsplit(facts, growth.identity, growth.link, outcome[0])
+    return float(growth.losses(outcome, facts[None, kernels.COUNT], facts[None, kernels.MASS])[0])
+
+
+def _in_order(rows: Rows) -> Rows:
+    """The rows in an order that depends on their content alone, so that permuted rows are shuffled alike."""
+    return rows.take(np.lexsort((rows.prob, rows.weights, rows.label, *rows.codes.T)))
+
+
+class _NodeRows:
+    """The rows of a node, on which its splits are tried."""
+
+    def __init__(self, rows: Rows, nodes: Nodes, place: int, growth: Growth, loss: Loss) -> None:
+        self.rows = _in_order(rows.take(slice(nodes.start[place], nodes.stop[place])))
+        self.parent = float(nodes.pattern[place])
+        self.growth, self.loss = growth, loss
+
+    def unsplit(self) -> float:
+        return self._loss(np.full(len(self.rows), self.parent))
+
+    def split_by(self, feature: int, splits: Splits, place: int) -> float:
+        branches, base = int(splits.outcome[place, feature, kernels.BRANCHES]), splits.base[place, feature]
+        facts, patterns = splits.facts[base : base + branches], np.empty(branches)
+        firsts, parents = np.array([0, branches]), np.array([self.parent])
+        split_search.fit_children(facts, firsts, parents, self.growth.rule, patterns)
+        branch = np.zeros(1 << 16, dtype=np.int64)
+        branch[splits.code[base + 1 : base + branches]] = np.arange(1, branches)
+        return self._loss(patterns[branch[self.rows.codes[:, feature]]])
+
+    def _loss(self, patterns: FloatArray) -> float:
+        """The loss under a pattern for each row, times the weight: `Growth.losses` divides by the weight."""
+        rows, prob = self.rows, np.empty(len(self.rows))
+        update.calibrate(rows.prob, patterns, self.growth.link, prob)
+        return self.loss(prob, rows.label.astype(np.float64), rows.weights) * rows.mass
+
+
+def _loss_for(growth: Growth, seed: int) -> Loss:
+    if growth.split_loss == "mvce-sampled":
+        return lambda prob, label, weight: _sampled(prob - label, weight, growth.bin_size, seed)
+    if growth.split_loss == "ece":
+        return lambda prob, label, weight: _ece(prob, label, weight, growth.bin_size)
+    return _ece_sweep
+
+
+def _sampled(error: FloatArray, weight: FloatArray, bin_size: float, seed: int) -> float:
+    """MVCE as the paper computes it (equation 10, p = 2), in bins of equal row count that count by their weight."""
+    bins = losses.shuffled_bins(len(error), bin_size)
+    starts = np.arange(bins) * len(error) // bins
+    share = weight * error / weight.sum()
+    chance = stream(seed, "mbct", "views")
+    views = [np.abs(np.add.reduceat(chance.permutation(share), starts)).sum() for _ in range(VIEWS)]
+    return float(np.sqrt(np.mean(np.square(views))))
+
+
+def _ece(prob: FloatArray, label: FloatArray, weight: FloatArray, bin_size: float) -> float:
+    """The root mean squared gap over bins of equal row count in the order of the predictions (equation 14, p = 2)."""
+    bins = losses.shuffled_bins(len(prob), bin_size)
+    order = np.argsort(prob, kind="stable")
+    return _root_mean_square(weight[order], (weight * (prob - label))[order], bins)
+
+
+def _ece_sweep(prob: FloatArray, label: FloatArray, weight: FloatArray) -> float:
+    """`_ece` with the most bins that leave their label means rising (Roelofs et al. 2020)."""
+    order = np.argsort(prob, kind="stable")
+    weight, error, positive = weight[order], (weight * (prob - label))[order], (weight * label)[order]
+    bins = 1
+    for more in range(2, min(len(prob), MOST_BINS) + 1):
+        starts = _starts(len(prob), more)
+        means = np.add.reduceat(positive, starts) / np.add.reduceat(weight, starts)
+        if (np.diff(means) < -1e-12).any():
+            break
+        bins = more
+    return _root_mean_square(weight, error, bins)
+
+
+def _root_mean_square(weight: FloatArray, error: FloatArray, bins: int) -> float:
+    """The root mean square of the mean errors of so many bins of successive rows, weighted by the bins' weight."""
+    starts = _starts(len(weight), bins)
+    mass, gap = np.add.reduceat(weight, starts), np.add.reduceat(error, starts)
+    return float(np.sqrt((gap**2 / mass).sum() / mass.sum()))
+
+
+def _starts(rows: int, bins: int) -> Places:
+    """The first row of each bin, if the i-th row is in bin floor(i bins / rows)."""
+    return -(-np.arange(bins) * rows // bins)

@@ -1,4 +1,4 @@
-"""How MBCT codes the features and the score.
+"""The codes of features and of the score in MBCT.
 
 A category or a boolean is coded by its value, a number by the quantile bin that it falls into, and so is the score
 itself. Missing values that are frequent enough for a branch have code 1. Code 0 is for all values that are too rare
@@ -37,23 +37,22 @@ BLOCK, STRIDE = 1 << 18, 1 << 14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coder:
-    """How rows become lines of codes, one for each feature; the table of each category's last levels is kept."""
+    """Codes rows, each as a line with a code for each feature; the table of each category's last levels is kept."""
 
     features: tuple[CodedFeature, ...]
     _tables: dict[str, tuple[tuple[str, ...], Codes]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def offsets(self) -> kernels.Places:
-        """Where the cells of each feature start, and the end of the last ones."""
+        """The first cell of each feature, and the end of the last one's."""
         return np.array([0, *accumulate(self.codes)], dtype=np.int64)
 
     @property
     def codes(self) -> list[int]:
-        """How many codes each feature has."""
+        """The number of codes of each feature."""
         return [feature.codes for feature in self.features]
 
     def encode(self, batch: Batch) -> Codes:
-        """The codes of all rows."""
         rows = len(batch)
         codes = np.empty((rows, len(self.features)), dtype=np.uint16)
         columns = [self._column(feature, batch) for feature in self.features]
@@ -87,11 +86,10 @@ class Coder:
         return last[1]
 
     def only(self, places: Sequence[int]) -> Coder:
-        """Some of the features."""
         return Coder(tuple(self.features[place] for place in places))
 
     def to_arrays(self) -> Arrays:
-        """For an artifact."""
+        """Arrays for an artifact."""
         arrays = pack_texts([feature.name for feature in self.features], "name")
         arrays |= pack_texts([feature.kind for feature in self.features], "kind")
         arrays |= pack_texts([level for feature in self.features for level in feature.levels], "level")
@@ -124,7 +122,7 @@ class Coder:
 
 
 def _of(column: Column, *, category: bool) -> Column:
-    """The column, if it has the role that was coded: compiled loops would take numbers for codes."""
+    """The column if it has the role that was coded; otherwise compiled loops would take numbers for codes."""
     if (column.role == "category") is not category:
         raise ValueError(f"a {column.role} is coded as something else")
     return column
@@ -152,8 +150,11 @@ def learn_codes(
     def work(name: str | None) -> CodedFeature | None:
         if name is None:
             if score_by == "mass":
+                # Few digits as probabilities, where these can be told apart.
                 low, high = quantile_gaps(batch.score, batch.weight, score_bins)
-                return CodedFeature("", "score", _cuts_of_score(low, high))
+                cuts = just_above(logit(cuts_between(sigmoid(low), sigmoid(high))))
+                cuts = np.where((low <= cuts) & (cuts < high), cuts, low + (high - low) / 2.0)
+                return CodedFeature("", "score", cuts)
             return CodedFeature("", "score", just_above(logit(np.arange(1, score_bins) / score_bins)))
         column = batch.features[name]
         if column.role == "category":
@@ -185,9 +186,3 @@ def _number(name: str, column: Column, weight: FloatArray | None, least: float, 
         return CodedFeature(name, "boolean", np.array([0.5]), missing=missing)
     low, high = quantile_gaps(values.astype(np.float64), weight, bins)
     return CodedFeature(name, "number", cuts_between(low, high), missing=missing)
-
-
-def _cuts_of_score(low: FloatArray, high: FloatArray) -> FloatArray:
-    """`cuts_between` for log-odds, with few digits as probabilities where these can be told apart."""
-    cuts = just_above(logit(cuts_between(sigmoid(low), sigmoid(high))))
-    return np.where((low <= cuts) & (cuts < high), cuts, low + (high - low) / 2.0)

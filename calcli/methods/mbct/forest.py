@@ -1,7 +1,8 @@
-"""Trees one after the other, as they are applied and kept."""
+"""Trees one after the other: as they are applied and kept, as a formula, and as rules for people."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -10,15 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli import expressions as terms
 from calcli.batch import FloatArray, spans
+from calcli.expressions import Function, Inputs, Missing, Number, Switch, Term
+from calcli.methods.base import Section
 from calcli.methods.mbct import kernels
+from calcli.methods.mbct.coding import Coder
 from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.kernels import Codes, Places
 from calcli.methods.mbct.kernels.predict import Walk, apply_trees
 from calcli.methods.mbct.level_passes import BLOCK
+from calcli.methods.trees.coding import CodedFeature
 from calcli.methods.trees.compiled import on_threads
+from calcli.methods.trees.fitted import leaf_section, rates
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.support import limits
+from calcli.state import Json
 
 _TYPES: Mapping[str, type[np.generic]] = {
     **dict.fromkeys(("sizes", "rows"), np.int64),
@@ -37,14 +45,14 @@ class Forest:
     link
         `kernels.ODDS` or `kernels.LINEAR`.
     sizes
-        How many nodes each tree has.
+        The number of nodes of each tree.
     feature, first, branches, code
         As in `grow.Tree`, but with ``first`` counted over all trees.
     pattern
         b or k as it is applied: a fraction, the rate, of the step that `grow.Tree` has.
     rows, mass, positive, predicted
-        Of the rows of the node when the tree was grown: their number, their weight, that of the positive ones, and the
-        sum of weight times probability before the tree.
+        Sums over the rows of the node when the tree was grown: their number, their weight, the weight of the positive
+        ones, and weight times probability before the tree.
     local, split, overall
         As in `grow.Tree`.
     bound
@@ -70,41 +78,28 @@ class Forest:
 
     @classmethod
     def of(cls, trees: Sequence[Tree], link: int, rate: float, *, average: float | None = None) -> Forest:
-        """From trees as they are grown; with the label rate of all rows, leaves are held within what rows support."""
+        """The trees as they are grown; given the `average` label of all rows, leaves are held to what rows support."""
 
-        def joined(name: str) -> NDArray[np.generic]:
+        def joined(name: str) -> NDArray[Any]:
             return np.concatenate([getattr(tree, name) for tree in trees]) if trees else np.empty(0)
 
-        # Nodes are numbered over all trees; facts become the few that are reported.
         sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
-        before = np.cumsum(sizes) - sizes
         facts = np.concatenate([np.empty((0, kernels.FACTS)), *(tree.facts for tree in trees)])
         mass, positive, first_sum = facts[:, kernels.MASS], facts[:, kernels.POSITIVE], facts[:, 0]
-        feature, pattern = joined("feature").astype(np.int32), joined("pattern").astype(np.float64)
-        steps = applied(pattern, link, rate)
+        nodes = {name: joined(name) for name in ("feature", "first", "branches", "code", "local", "split", "overall")}
+        # Nodes are numbered over all trees.
+        before = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        nodes["first"] = np.where(nodes["feature"] >= 0, nodes["first"] + before, 0)
+        steps = applied(joined("pattern").astype(np.float64), link, rate)
         bound = _exact_bound(steps)
         if average is not None and link == kernels.LINEAR:
             bound = np.where(bound == 1.0, *limits(mass, average)[::-1])
-        return cls(
-            link=link,
-            sizes=sizes,
-            feature=feature,
-            first=np.where(feature >= 0, joined("first") + np.repeat(before, sizes), 0).astype(np.int32),
-            branches=joined("branches").astype(np.int32),
-            code=joined("code").astype(np.uint16),
-            pattern=steps,
-            rows=facts[:, kernels.COUNT].astype(np.int64),
-            mass=mass,
-            positive=positive,
-            predicted=first_sum + positive if link == kernels.ODDS else first_sum,
-            local=joined("local").astype(np.float64),
-            split=joined("split").astype(np.float64),
-            overall=joined("overall").astype(np.float64),
-            bound=bound,
-        )
+        nodes |= {"rows": facts[:, kernels.COUNT], "mass": mass, "positive": positive, "pattern": steps, "bound": bound}
+        nodes["predicted"] = first_sum + positive if link == kernels.ODDS else first_sum
+        return cls(link, sizes, **{name: np.asarray(array, dtype=_TYPES[name]) for name, array in nodes.items()})
 
     def __len__(self) -> int:
-        """How many trees there are."""
+        """The number of trees."""
         return len(self.sizes)
 
     @property
@@ -118,7 +113,7 @@ class Forest:
         return [int(feature) for feature in np.unique(self.feature) if feature >= 0]
 
     def renumbered(self, places: Sequence[int]) -> Forest:
-        """The same where only the features at `places` are left, numbered anew."""
+        """The trees with only the features at `places` left, numbered anew."""
         new = np.full(max([*places, -1]) + 2, -1, dtype=np.int32)
         new[list(places)] = np.arange(len(places))
         return replace(self, feature=new[self.feature])
@@ -141,21 +136,12 @@ class Forest:
         # A node as one number.
         parts = (np.maximum(self.feature, 0), 49), (span, 32), (base, 0)  # as `apply_trees` takes them apart
         nodes = np.bitwise_or.reduce([part.astype(np.uint64) << np.uint64(bits) for part, bits in parts])
-        return Walk(
-            self.roots.astype(np.uint32),
-            self._depths(parent, child),
-            nodes,
-            children,
-            self.pattern,
-            self.bound,
-        )
-
-    def _depths(self, parent: Places, child: Places) -> Places:
-        """The most conditions on the way to a leaf, for each tree."""
-        depth = np.zeros(len(self.feature), dtype=np.int64)
+        # The most conditions on the way to a leaf, for each tree.
+        depth = np.zeros(len(branches), dtype=np.int64)
         while (depth[child] != depth[parent] + 1).any():
             depth[child] = depth[parent] + 1
-        return np.maximum.reduceat(depth, self.roots)
+        depths = np.maximum.reduceat(depth, self.roots)
+        return Walk(self.roots.astype(np.uint32), depths, nodes, children, self.pattern, self.bound)
 
     def calibrate(self, codes: Codes, score: FloatArray) -> None:
         """Calibrate rows by all trees; `score` is z for ``odds`` and p for ``linear``, and is changed."""
@@ -166,7 +152,7 @@ class Forest:
         on_threads(work, spans(len(score), BLOCK))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """For an artifact, without the link and the bound."""
+        """Arrays for an artifact, without the link and the bound."""
         return {name: getattr(self, name) for name in _TYPES if name != "bound"}
 
     @classmethod
@@ -182,7 +168,7 @@ class Forest:
         return forest
 
     def _check(self, codes: Places) -> None:
-        """Compiled loops do not check indices: those of an artifact must lead to nodes and codes that exist."""
+        """Refuse indices that lead to no node or code: compiled loops do not check those of an artifact."""
         # Types and lengths.
         nodes = len(self.feature)
         for field in fields(self):
@@ -214,7 +200,7 @@ def _exact_bound(steps: FloatArray) -> FloatArray:
 
 
 def applied(pattern: FloatArray, link: int, rate: float) -> FloatArray:
-    """Patterns as they are applied: a fraction of the step from the pattern that changes nothing."""
+    """Patterns as trees apply them: a fraction of the step from the pattern that changes nothing."""
     return rate * pattern if link == kernels.ODDS else 1.0 + rate * (pattern - 1.0)
 
 
@@ -226,3 +212,129 @@ def score_of(prob: FloatArray, link: int) -> FloatArray:
 def prob_of(score: FloatArray, link: int) -> FloatArray:
     """The inverse of `score_of`; may change its argument."""
     return sigmoid(score, out=score) if link == kernels.ODDS else score
+
+
+def calibrated(coder: Coder, forest: Forest, score: Term, start: Term, features: Inputs) -> Term:
+    """The probability of a row with this score; `start` is the log-odds that the first tree gets."""
+    codes = [code_of(feature, score, features) for feature in coder.features]
+    roots = forest.roots.tolist()
+    if forest.link == kernels.ODDS:
+        trees = [_of_leaf(forest, forest.pattern, root, codes) for root in roots]
+        return terms.sigmoid(terms.total([start, *trees]))
+    prob = terms.sigmoid(start)
+    held = bool(((forest.bound > 0.0) & (forest.bound < 1.0)).any())
+    for root in roots:
+        product = prob * _of_leaf(forest, forest.pattern, root, codes)
+        if held:
+            low, high = Function("least", (prob, product)), Function("greatest", (prob, product))
+            within = Function("least", (high, _of_leaf(forest, forest.bound, root, codes)))
+            prob = Function("greatest", (low, within))
+        else:
+            prob = Function("least", (product, Number(1.0)))
+    return prob
+
+
+def code_of(feature: CodedFeature, score: Term, features: Inputs) -> Term:
+    """The code that `Coder.encode` gives."""
+    codes = np.arange(1 + feature.missing, feature.codes, dtype=np.float64)  # of the bins or levels
+    if feature.kind == "score":
+        return terms.steps(score, feature.cuts, codes, "left")
+    column = features[feature.name]
+    if feature.kind == "category":
+        values = tuple(Number(value) for value in codes.tolist())
+        known: Term = Switch(column, feature.levels, values, Number(0.0)) if values else Number(0.0)
+    else:
+        known = terms.steps(column, feature.cuts, codes, "left")
+    return terms.choose(Missing(column), float(feature.missing), known)
+
+
+def _of_leaf(forest: Forest, values: FloatArray, node: int, codes: Sequence[Term]) -> Term:
+    """The value, one for each node, of the leaf below `node` that the codes lead to."""
+    feature, first = int(forest.feature[node]), int(forest.first[node])
+    if feature < 0:
+        return Number(float(values[node]))
+    children = range(first + 1, first + int(forest.branches[node]))
+    known = tuple(_of_leaf(forest, values, child, codes) for child in children)
+    rest = _of_leaf(forest, values, first, codes)
+    return Switch(codes[feature], tuple(int(forest.code[child]) for child in children), known, rest)
+
+
+def sections(coder: Coder, forest: Forest, *, start: str, alpha: float, loss: str) -> tuple[Section, ...]:
+    """The leaves as rules, and the losses before and after each split (Huang et al. 2022, Figure 7).
+
+    `start` is a sentence on the score that the first tree starts from.
+    """
+    paths = [""] * len(forest.feature)  # the conditions that lead to each node
+    for node in np.flatnonzero(forest.feature >= 0):
+        feature, first = coder.features[forest.feature[node]], forest.first[node]
+        for child in range(first, first + forest.branches[node]):
+            condition = code_words(feature, int(forest.code[child]))
+            paths[child] = f"{paths[node]} and {condition}" if paths[node] else condition
+    return (_rules(forest, paths, start, alpha), _splits(coder, forest, paths, loss))
+
+
+def code_words(feature: CodedFeature, code: int) -> str:
+    """The condition that a feature has this code."""
+    name = feature.name or "score"
+    place = code - 1 - feature.missing
+    if code == 0:
+        return f"{name} is another value"
+    if place < 0:
+        return f"{name} is missing"
+    if feature.kind == "category":
+        return f"{name} is {feature.levels[place]}"
+    if feature.kind == "boolean":
+        return f"{name} is {'true' if place else 'false'}"
+    return feature.range_words(place, place) or f"{name} is there"
+
+
+def _rules(forest: Forest, paths: list[str], start: str, alpha: float) -> Section:
+    leaves = np.flatnonzero(forest.feature < 0)
+    tree = np.repeat(np.arange(len(forest)), forest.sizes)
+    bins = np.bincount(tree[leaves], minlength=len(forest))
+    rows: list[tuple[Json, ...]] = []
+    for leaf in leaves:
+        count = int(forest.rows[leaf])
+        rate, pud = rates(*(float(sums[leaf]) for sums in (forest.mass, forest.positive, forest.predicted)))
+        bound = None if rate is None else bound_of_theorem_1(rate, count, int(bins[tree[leaf]]), alpha)
+        rows.append((int(tree[leaf]) + 1, paths[leaf], count, rate, pud, float(forest.pattern[leaf]), bound))
+    link = (
+        "z' = z + pattern"
+        if forest.link == kernels.ODDS
+        else "p' = pattern * p, not beyond what the rows of the leaf support (at most 1)"
+    )
+    note = (
+        f"{start} Trees apply in order, each by the one rule that holds: {link}. Another value is one that no other "
+        "rule of the split names. pud is the mean probability before the tree divided by the label rate; the true "
+        f"label rates of all leaves of a tree lie within the bounds with probability {1 - alpha:g} (theorem 1)."
+    )
+    return leaf_section("rules", rows, ("pattern", "bound"), note if rows else f"{start} No trees.")
+
+
+def bound_of_theorem_1(rate: float, rows: int, bins: int, alpha: float) -> float:
+    """The bound on the difference of a leaf's mean label from its expectation, for all `bins` leaves at once.
+
+    sqrt(2 V ln(3 B / alpha) / c) + 3 ln(3 B / alpha) / c, with V = rate (1 - rate) and c rows (equation 3).
+    """
+    log = math.log(3.0 * bins / alpha)
+    return math.sqrt(2.0 * rate * (1.0 - rate) * log / rows) + 3.0 * log / rows
+
+
+def _splits(coder: Coder, forest: Forest, paths: list[str], loss: str) -> Section:
+    tree = np.repeat(np.arange(len(forest)), forest.sizes)
+    rows: list[tuple[Json, ...]] = []
+    for node in np.flatnonzero(forest.feature >= 0):
+        losses = (float(value[node]) for value in (forest.local, forest.split, forest.overall))
+        rows.append(
+            (
+                int(tree[node]) + 1,
+                paths[node] or "all rows",
+                coder.features[forest.feature[node]].name or "score",
+                int(forest.branches[node]),
+                *(value if math.isfinite(value) else None for value in losses),
+            )
+        )
+    what = "how much the log-loss per row changes at least" if loss == "nll" else loss
+    columns = ("tree", "at", "split by", "branches", "before", "after", "all rows")
+    note = f"Losses of the node's rows before and after, and of all rows: {what}."
+    return Section("splits", columns, tuple(rows), note)

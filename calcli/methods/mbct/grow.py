@@ -18,7 +18,7 @@ from calcli.batch import FloatArray
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct import level_passes as passes
 from calcli.methods.mbct.kernels import Children, Codes, Places, Splits, split_search
-from calcli.methods.mbct.nodes import Growth, Mask, Nodes
+from calcli.methods.mbct.level_passes import Growth, Mask, Nodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +38,7 @@ class Tree:
     facts
         Of its rows, see `kernels.FACTS`.
     local, split, overall
-        The loss of its rows, the same after the split, and that of all rows then; NaN where there is none.
+        The loss of its rows before and after the split, and the loss of all rows then; NaN where there is none.
     """
 
     feature: Places
@@ -56,7 +56,6 @@ class Tree:
 
     @classmethod
     def of_level(cls, nodes: Nodes, code: Codes) -> Tree:
-        """Nodes that are not split yet."""
         none, unknown = np.zeros(len(nodes), dtype=np.int64), np.full(len(nodes), np.nan)
         return cls(none - 1, none, none, code, nodes.pattern, nodes.facts, unknown, unknown, unknown)
 
@@ -81,7 +80,7 @@ class TreeRows(Protocol):
         ...
 
     def split(self, nodes: Nodes, made: Mask, children: Children, into: Nodes, *, last: bool) -> None:
-        """Hand rows on: of these nodes those that are `made` have children, which are the nodes `into`.
+        """Hand rows on to the nodes `into`, the children of those of the nodes that are `made`, that is, split.
 
         The others are leaves, and so are all children of the last level.
         """
@@ -92,28 +91,13 @@ class TreeRows(Protocol):
         ...
 
     def loss(self) -> float:
-        """The loss of all rows as they are calibrated."""
+        """The loss of all rows as calibrated so far."""
         ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Choice:
-    """The best split of each node of a level, an entry for each node; `feature` is -1 where there is none.
-
-    `base` is where its branches begin in `Splits`, `change` the change of the outcome.
-    """
-
-    feature: Places
-    branches: Places
-    base: Places
-    local: FloatArray
-    split: FloatArray
-    change: FloatArray
 
 
 @dataclass(slots=True, eq=False)
 class _Overall:
-    """The outcome for all rows while nodes are split one by one: outcomes are sums over rows, so their changes add."""
+    """The outcome for all rows while nodes are split one by one: an outcome is a sum over rows, so its changes add."""
 
     growth: Growth
     root: Nodes
@@ -125,18 +109,17 @@ class _Overall:
         split_search.judge_unsplit(root.facts[0], float(root.pattern[0]), growth.link, outcome[0])
         return cls(growth, root, outcome)
 
-    def after(self, choice: _Choice) -> FloatArray:
+    def after(self, made: Mask, change: FloatArray) -> FloatArray:
         """The loss of all rows after each of the splits, in the order of the nodes; NaN where there is none."""
-        loss, made = np.full(len(choice.feature), np.nan), choice.feature >= 0
+        loss = np.full(len(made), np.nan)
         if self.growth.split_loss in ("mvce", "nll"):
-            outcomes = self.outcome + np.cumsum(choice.change[made], axis=0)
+            outcomes = self.outcome + np.cumsum(change[made], axis=0)
             loss[made] = self.growth.losses(outcomes, self.root.count, self.root.mass)
             self.outcome = outcomes[-1:]
         return loss
 
 
 def grow(rows: TreeRows, growth: Growth) -> Tree:
-    """Grow a tree on these rows."""
     nodes, code = passes.root_of(rows.facts, growth), np.zeros(1, dtype=np.uint16)
     overall = _Overall.of(nodes, growth)
     levels: list[Tree] = []
@@ -150,32 +133,22 @@ def grow(rows: TreeRows, growth: Growth) -> Tree:
 
         # The best split of each node.
         splits = rows.search([*levels, level], nodes, heavy)
-        choice = _choose(splits, nodes, heavy, growth)
-        made = choice.feature >= 0
-        firsts = np.concatenate([[0], np.cumsum(choice.branches[made])])
+        level, base, change = _choose(splits, level, nodes, heavy, growth)
+        made = level.feature >= 0
+        firsts = np.concatenate([[0], np.cumsum(level.branches[made])])
 
         # The level as it will be kept.
         first = np.zeros(len(nodes), dtype=np.int64)
         first[made] = tree_size + firsts[:-1]
         tree_size += int(firsts[-1])
-        levels.append(
-            replace(
-                level,
-                feature=choice.feature,
-                first=first,
-                branches=choice.branches,
-                local=choice.local,
-                split=choice.split,
-                overall=overall.after(choice),
-            )
-        )
+        levels.append(replace(level, first=first, overall=overall.after(made, change)))
         if not made.any():
             break
 
         # The next level: its nodes, and the rows handed on to them.
         parents = nodes.take(made)
-        code, into = _children(parents, choice.base[made], firsts, splits, growth)
-        children = Children(choice.feature[made], firsts[:-1], firsts[1:], code)
+        code, into = _children(parents, base[made], firsts, splits, growth)
+        children = Children(level.feature[made], firsts[:-1], firsts[1:], code)
         rows.split(nodes, made, children, into, last=last)
         nodes = into
         if last:
@@ -183,10 +156,11 @@ def grow(rows: TreeRows, growth: Growth) -> Tree:
     return Tree.of_levels(levels)
 
 
-def _choose(splits: Splits, nodes: Nodes, heavy: Mask, growth: Growth) -> _Choice:
-    """For each node the split of least loss, if that is less than the loss of the node as it is.
+def _choose(splits: Splits, level: Tree, nodes: Nodes, heavy: Mask, growth: Growth) -> tuple[Tree, Places, FloatArray]:
+    """A level with the split of least loss for each node, if that is less than the loss of the node as it is.
 
-    `splits` is about the `heavy` ones of the nodes; the others have none.
+    Returns the level, where the branches of each node begin in `splits`, and the change of the outcome. `splits` is
+    about the `heavy` nodes; the others have none.
     """
     # The least loss of all features, for each heavy node.
     searched, each = nodes.take(heavy), np.arange(int(heavy.sum()))
@@ -197,7 +171,7 @@ def _choose(splits: Splits, nodes: Nodes, heavy: Mask, growth: Growth) -> _Choic
     local = growth.losses(splits.unsplit, searched.count, searched.mass)
     made = split < local
 
-    # The same for all nodes.
+    # For all nodes.
     def spread(values: NDArray[Any], other: float) -> NDArray[Any]:
         if len(values) == len(nodes):
             return values
@@ -205,18 +179,18 @@ def _choose(splits: Splits, nodes: Nodes, heavy: Mask, growth: Growth) -> _Choic
         result[heavy] = values
         return result
 
-    return _Choice(
+    chosen = replace(
+        level,
         feature=spread(np.where(made, best, -1), -1),
         branches=spread(np.where(made, outcome[:, kernels.BRANCHES], 0).astype(np.int64), 0),
-        base=spread(splits.base[each, best], 0),
         local=spread(local, np.nan),
         split=spread(np.where(made, split, np.nan), np.nan),
-        change=spread(outcome - splits.unsplit, 0.0),
     )
+    return chosen, spread(splits.base[each, best], 0), spread(outcome - splits.unsplit, 0.0)
 
 
 def _children(parents: Nodes, bases: Places, firsts: Places, splits: Splits, growth: Growth) -> tuple[Codes, Nodes]:
-    """The children of split nodes: which code leads to each, and the node, with its rows where they will be moved to.
+    """The code that leads to each child of split nodes, and the children, with the range that their rows will move to.
 
     Parents' branches start at `bases` in `splits`; their children are to be number ``firsts[parent]`` on.
     """

@@ -1,4 +1,4 @@
-"""Passes over the rows of all nodes of a level, on all threads.
+"""Rows, the nodes of a level, the settings of growth, and passes over the rows of all nodes, on all threads.
 
 The rows of a node are a range of a buffer. Nodes of few rows are put into groups, each the work of one thread; those of
 more than `BLOCK` rows come one after the other, with all threads on blocks of their rows. As sums are exact, blocks
@@ -7,18 +7,171 @@ add up to the same bits whatever their size: rows in several files or on several
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, spans
 from calcli.methods.mbct import kernels
-from calcli.methods.mbct.kernels import Cells, Children, Codes, Places, Rule, Splits, Table, split_search, update
-from calcli.methods.mbct.nodes import Growth, Nodes, Rows
+from calcli.methods.mbct.kernels import (
+    Cells,
+    Children,
+    Codes,
+    Flags,
+    Places,
+    RowArrays,
+    Rule,
+    Splits,
+    Table,
+    split_search,
+    update,
+)
 from calcli.methods.trees.compiled import on_threads
+from calcli.numeric import losses, sums
 from calcli.numeric.threads import threads
+
+Mask = NDArray[np.bool_]
+SplitLoss = Literal["nll", "mvce", "mvce-sampled", "ece", "ece-sweep"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows as MBCT sees them: codes, the probability so far, the label, and weights or an empty array.
+
+    A buffer of rows: while trees grow, rows move to other places of it, or to those of a second one.
+    """
+
+    codes: Codes
+    prob: FloatArray
+    label: Flags
+    weight: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.prob)
+
+    @property
+    def mass(self) -> float:
+        return float(self.weight.sum()) if len(self.weight) else float(len(self))
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights; ones where none were given."""
+        return self.weight if len(self.weight) else np.ones(len(self))
+
+    @property
+    def arrays(self) -> RowArrays:
+        return RowArrays(self.codes, self.prob, self.label, self.weight)
+
+    def take(self, chosen: Mask | Places | slice) -> Rows:
+        """Some of the rows; a slice shares their memory."""
+        weight = self.weight[chosen] if len(self.weight) else self.weight
+        return Rows(self.codes[chosen], self.prob[chosen], self.label[chosen], weight)
+
+    def room(self) -> Rows:
+        """A second buffer for as many rows."""
+        codes, prob, label, weight = self.arrays
+        return Rows(np.empty_like(codes), np.empty_like(prob), np.empty_like(label), np.empty_like(weight))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nodes:
+    """Nodes of one level: their rows are ``start`` .. ``stop - 1``; their patterns, and the facts of their rows."""
+
+    start: Places
+    stop: Places
+    pattern: FloatArray
+    facts: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def count(self) -> FloatArray:
+        return self.facts[:, kernels.COUNT]
+
+    @property
+    def mass(self) -> FloatArray:
+        return self.facts[:, kernels.MASS]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Nodes]) -> Nodes:
+        """The nodes of all parts, which may be none."""
+        if not parts:
+            none = np.zeros(0, dtype=np.int64)
+            return cls(none, none, np.zeros(0), np.zeros((0, kernels.FACTS)))
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__match_args__))
+
+    def take(self, chosen: Mask | slice) -> Nodes:
+        return Nodes(self.start[chosen], self.stop[chosen], self.pattern[chosen], self.facts[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The settings on which a tree grows.
+
+    Attributes
+    ----------
+    link
+        `kernels.ODDS` or `kernels.LINEAR`.
+    split_loss
+        The loss that a split must lower.
+    depth
+        The greatest number of conditions on the way to a leaf.
+    min_weight
+        beta: the weight that a node must have to be split, and a branch to be one.
+    shrink
+        lambda or tau: how strongly a pattern is shrunk to its parent's.
+    """
+
+    link: int
+    split_loss: SplitLoss
+    depth: int
+    min_weight: float
+    shrink: float
+
+    @property
+    def rule(self) -> Rule:
+        """The part that kernels need; the log-loss needs no sums of squares."""
+        return Rule(self.link, self.split_loss != "nll", float(self.min_weight), self.shrink)
+
+    @property
+    def identity(self) -> float:
+        """The pattern that changes nothing: b = 0 or k = 1."""
+        return 0.0 if self.link == kernels.ODDS else 1.0
+
+    @property
+    def bin_size(self) -> float:
+        """The rows of a bin of the calibration error: the paper wants at least two bins in every leaf."""
+        return self.min_weight / 2.0
+
+    def losses(self, outcome: FloatArray, count: FloatArray, mass: FloatArray) -> FloatArray:
+        """The split loss of outcomes (`kernels.OUTCOMES`, the last axis) for so many rows of this weight.
+
+        That is the change of the log-loss per row, or MVCE (equation 10) in closed form.
+        """
+        if self.split_loss != "mvce":
+            loss: FloatArray = outcome[..., kernels.LOSS] / mass
+            return loss
+        bins = np.maximum(1.0, np.floor(count / self.bin_size))
+        errors, squares = outcome[..., kernels.ERROR], outcome[..., kernels.SQUARE]
+        mean, variance = losses.shuffled_moments(count, mass, errors, squares)
+        return losses.shuffled_gap(mean, variance, count, bins)
+
+
+def cells_of(rows: Rows, offsets: Places) -> Cells:
+    """The cells of these rows, with `offsets` as in `Cells`."""
+    squares = float(rows.weight @ rows.weight) if len(rows.weight) else float(len(rows))
+    return cells_of_sums(offsets, rows.mass, squares, weighted=len(rows.weight) > 0)
+
+
+def cells_of_sums(offsets: Places, mass: float, squares: float, *, weighted: bool) -> Cells:
+    """The cells of rows whose weights and squared weights have these sums."""
+    return Cells(offsets.astype(np.uint32), np.array([sums.grid(mass), sums.grid(squares)]), weighted)
+
 
 BLOCK = 1 << 18
 """About so many rows, of one node or of several together, are the work of one thread at a time."""
@@ -89,9 +242,8 @@ def _histogram(rows: Rows, node: Nodes, cells: Cells, rule: Rule) -> FloatArray:
         return histogram
 
     start, stop = int(node.start[0]), int(node.stop[0])
-    size = max(
-        BLOCK, -(-(stop - start) // (2 * threads()))
-    )  # each has memory of its own: no more than keep threads busy
+    # Each block has memory of its own: no more of them than keep threads busy.
+    size = max(BLOCK, -(-(stop - start) // (2 * threads())))
     return np.asarray(sum(on_threads(add, _blocks(start, stop, size))))
 
 
@@ -121,13 +273,10 @@ def move_to_children(rows: Rows, target: Rows, nodes: Nodes, children: Children,
         )
 
     def large(node: int) -> None:
-        own, feature = slice(children.first[node], children.stop[node]), int(children.feature[node])
-        blocks, branch = (
-            _blocks(int(nodes.start[node]), int(nodes.stop[node]), BLOCK),
-            _branch_table(children.code[own]),
-        )
+        own, feature, branch = _branching(children, node)
+        blocks = _blocks(int(nodes.start[node]), int(nodes.stop[node]), BLOCK)
 
-        # The rows of a branch are those of the first block, of the second, ..: so each block can be moved on its own.
+        # A branch has rows of the first block, then of the second, ..: so each block can be moved on its own.
         def count(block: Block) -> Places:
             counts = np.zeros(len(starts[own]), dtype=np.int64)
             update.count_branches(rows.codes, *block, feature, branch, counts)
@@ -172,8 +321,7 @@ def calibrate_children(rows: Rows, nodes: Nodes, children: Children, patterns: F
         )
 
     def large(node: int) -> None:
-        own, feature = slice(children.first[node], children.stop[node]), int(children.feature[node])
-        branch = _branch_table(children.code[own])
+        own, feature, branch = _branching(children, node)
 
         def work(block: Block) -> None:
             update.set_branches(rows.arrays, *block, feature, branch, patterns[own], link)
@@ -184,9 +332,9 @@ def calibrate_children(rows: Rows, nodes: Nodes, children: Children, patterns: F
 
 
 def _for_nodes(nodes: Nodes, small: Callable[[slice], Result], large: Callable[[int], Result]) -> list[Result]:
-    """`large` of each node of many rows, one after the other, then `small` of groups of others, on all threads.
+    """Results in the order of the nodes, of `large` for each node of many rows and of `small` for groups of others.
 
-    The results are in the order of the nodes.
+    Large nodes come one after the other, groups on all threads.
     """
     groups, many_rows = _groups(nodes), nodes.stop - nodes.start > BLOCK
     results = {group.start: large(group.start) for group in groups if many_rows[group.start]}
@@ -208,12 +356,14 @@ def _groups(nodes: Nodes) -> list[slice]:
 
 
 def _blocks(start: int, stop: int, size: int) -> list[Block]:
-    """Rows start .. stop - 1 in blocks of this size."""
+    """Blocks of this size that cover the rows start .. stop - 1."""
     return [(start + span.start, start + span.stop) for span in spans(stop - start, size)]
 
 
-def _branch_table(code: Codes) -> Table:
-    """The branch of each code for a node whose children have these codes, as `update.count_branches` takes it."""
+def _branching(children: Children, node: int) -> tuple[slice, int, Table]:
+    """The children of a node, its feature, and the branch of each code as `update.count_branches` takes it."""
+    own = slice(children.first[node], children.stop[node])
+    code = children.code[own]
     branch = np.zeros(int(code[-1]) + 2, dtype=np.uint32)
     branch[code[1:]] = np.arange(1, len(code))
-    return branch
+    return own, int(children.feature[node]), branch

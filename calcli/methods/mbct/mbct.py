@@ -8,9 +8,9 @@ it have calibrated, by default after Platt scaling.
 
 What the parameters leave open is chosen by log-loss on held-out rows, with no trees among the candidates.
 
-`coding` makes codes of features, `parameter_search` chooses settings, `boosting` grows tree after tree, `grow` one tree
-level by level; its rows are in `buffers`, with `level_passes` over them, whose inner loops are `kernels`, or on a
-cluster. `forest` applies the trees.
+`coding` makes codes of features. `boosting` chooses settings and grows tree after tree, `grow` one tree level by level.
+Its rows are in `buffers`, with `level_passes` over them, whose inner loops are `kernels`, or on a cluster. `forest`
+applies the trees, keeps them, and writes them as terms and as rules.
 """
 
 from __future__ import annotations
@@ -25,18 +25,24 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.learners.catboost import most_important
 from calcli.methods.base import SETTINGS, Params, Section, number
-from calcli.methods.mbct import kernels, rules
-from calcli.methods.mbct.boosting import fit_trees
+from calcli.methods.mbct import kernels
+from calcli.methods.mbct.boosting import (
+    AUTO,
+    LINKS,
+    MOST_TREES,
+    Boosting,
+    Search,
+    boosting_settings,
+    choose,
+    fit_trees,
+)
 from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.coding import Coder, learn_codes
-from calcli.methods.mbct.forest import Forest, prob_of
-from calcli.methods.mbct.formula import calibrated
+from calcli.methods.mbct.forest import Forest, calibrated, prob_of, sections
 from calcli.methods.mbct.grow import Tree
-from calcli.methods.mbct.nodes import Rows
-from calcli.methods.mbct.parameter_search import Chosen, choose
-from calcli.methods.mbct.search_grid import LINKS, boosting_settings, most_trees
+from calcli.methods.mbct.level_passes import Rows
 from calcli.methods.scaling.linear import Platt
-from calcli.methods.trees.unpacked import unpacked_once
+from calcli.methods.trees.fitted import unpacked_once
 from calcli.numeric import support
 from calcli.numeric.links import sigmoid
 from calcli.state import SUPPORTED, Json, State, prefixed, unprefixed
@@ -44,8 +50,8 @@ from calcli.state import SUPPORTED, Json, State, prefixed, unprefixed
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     plan, rows = prepared(batch, params, seed)
-    boosting = plan.chosen.boosting
-    trees = fit_trees(Buffers(rows, plan.coder.offsets, boosting.growth, seed), boosting, plan.chosen.trees)
+    buffers = Buffers(rows, plan.coder.offsets, plan.boosting.growth, seed)
+    trees = fit_trees(buffers, plan.boosting, plan.trees)
     return plan.state(trees, params)
 
 
@@ -77,7 +83,7 @@ class Start:
 
 
 class Whole(NamedTuple):
-    """The weight of all rows that trees grow on, that of the positive ones, and the start from all of them."""
+    """The weight of all rows that trees grow on, the weight of the positive ones, and the start of them all."""
 
     mass: float
     positive: float
@@ -86,7 +92,7 @@ class Whole(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What is known before the trees grow that are kept.
+    """The start, the codes, the settings and the number of the trees that will grow.
 
     Attributes
     ----------
@@ -97,11 +103,12 @@ class Plan:
     start: Start
     coder: Coder
     average: float | None
-    chosen: Chosen
+    boosting: Boosting
+    trees: int
 
     def state(self, trees: Sequence[Tree], params: Params) -> State:
         """The state, with the features that the trees split by."""
-        growth, rate = self.chosen.boosting.growth, self.chosen.boosting.rate
+        growth, rate = self.boosting.growth, self.boosting.rate
         forest = Forest.of(trees, growth.link, rate, average=self.average)
         used = forest.used
         link = next(name for name, code in LINKS.items() if code == growth.link)
@@ -125,7 +132,7 @@ class Plan:
 
 
 def prepared(batch: Batch, params: Params, seed: int, whole: Whole | None = None) -> tuple[Plan, Rows]:
-    """The plan, and the rows as trees see them; where these are a sample, the trees will grow on the `whole`."""
+    """The plan, and the rows as trees see them; the trees will grow on the `whole` where these are a sample."""
     # The rows that count, calibrated by the start and coded.
     batch = weighted_rows(batch)
     mass, positive = float(batch.weights.sum()), float(batch.weights @ batch.labels)
@@ -145,10 +152,11 @@ def prepared(batch: Batch, params: Params, seed: int, whole: Whole | None = None
     rows = rows_of(batch, whole.start, coder)
 
     # The settings.
-    chosen = Chosen(candidates[0], most_trees(params))
-    if params["trees"] == "auto" or len(candidates) > 1:
-        chosen = choose(batch.score, rows, coder.offsets, candidates, chosen.trees, seed, average, batch.units, share)
-    return Plan(whole.start, coder, average, chosen), rows
+    boosting, trees = candidates[0], MOST_TREES if params["trees"] == AUTO else int(number(params, "trees"))
+    if params["trees"] == AUTO or len(candidates) > 1:
+        search = Search(coder.offsets, trees, seed, average, share)
+        boosting, trees = choose(batch.score, rows, batch.units, candidates, search)
+    return Plan(whole.start, coder, average, boosting, trees), rows
 
 
 def weighted_rows(batch: Batch) -> Batch:
@@ -157,7 +165,7 @@ def weighted_rows(batch: Batch) -> Batch:
 
 
 def rows_of(batch: Batch, start: Start, coder: Coder) -> Rows:
-    """Rows as trees see them before the first; they are moved, and weights with them."""
+    """The rows as the first tree sees them; growing moves them and their weights."""
     weight = np.empty(0) if batch.weight is None else batch.weight.copy()
     return Rows(coder.encode(batch), sigmoid(start.of_scores(batch.score)), batch.labels.astype(np.uint8), weight)
 
@@ -179,9 +187,8 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
 
 
 def explain(state: State) -> tuple[Section, ...]:
-    """The leaves as rules, and the losses before and after each split."""
     model = _unpacked(state)
-    return rules.sections(
+    return sections(
         model.coder,
         model.forest,
         start=model.start.text,
@@ -192,7 +199,7 @@ def explain(state: State) -> tuple[Section, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Model:
-    """A state, unpacked."""
+    """An unpacked state."""
 
     start: Start
     coder: Coder

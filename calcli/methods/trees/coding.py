@@ -45,7 +45,7 @@ class CodedFeature:
 
     @property
     def codes(self) -> int:
-        """How many codes there are, 0 among them."""
+        """The number of codes, 0 among them."""
         values = len(self.levels) + self.unseen_last if self.kind == "category" else len(self.cuts) + 1
         return 1 + self.missing + values
 
@@ -70,7 +70,7 @@ class CodedFeature:
 
 
 def quantile_gaps(values: FloatArray, weight: FloatArray | None, count: int) -> tuple[FloatArray, FloatArray]:
-    """Between which values to cut for `count` bins of about equal weight; fewer where many rows share a value.
+    """The gaps in which to cut for `count` bins of about equal weight; fewer where many rows share a value.
 
     A cut belongs after the least value at which its share is reached, so that a row of weight two counts as the row
     twice, and the order of the rows does not matter. Returns the values below and above each cut.

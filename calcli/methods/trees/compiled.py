@@ -40,7 +40,7 @@ def compiled(function: Function) -> Function:
 
 
 def cache_directory() -> str:
-    """Where compiled code is kept; empty where nothing can be written."""
+    """The directory of compiled code; empty where nothing can be written."""
     if sys.platform == "darwin":
         base = Path.home() / "Library" / "Caches"
     elif sys.platform == "win32":
@@ -57,7 +57,7 @@ def cache_directory() -> str:
 
 
 def on_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """The results in order; a single item stays on this thread."""
+    """The results of `work` in the order of the items; a single item stays on this thread."""
     todo = list(items)
     if len(todo) <= 1 or (count := threads()) == 1:
         return [work(item) for item in todo]

@@ -1,16 +1,25 @@
-"""Choosing by held-out log-loss, with doing nothing among the candidates."""
+"""Choosing by held-out log-loss, on rows in a canonical form.
+
+The form makes a fit independent of the order of its rows and columns. Trees sum over rows in order and break ties by
+what comes first, so rounding and order would show in what they learn. So equal rows (of one unit) are merged into one
+with their total weight, rows are ordered by a hash of their values, and columns by name. A row of weight two is then
+the same as the row twice.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from calcli.batch import Batch, FloatArray, IntArray
+from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.numeric.folds import Split, in_turn, splits_of_units
 from calcli.numeric.rng import stream
-from calcli.numeric.score_folds import in_class_order
+from calcli.numeric.score_folds import column_keys, in_class_order
 
 FOLDS = 5
 
@@ -18,11 +27,49 @@ CROSS_VALIDATED_ROWS = 20_000
 """Up to so many rows each fold is held out in turn, above it one: 4,000 rows tell candidates apart well enough."""
 
 
-def held_out_splits(rows: Batch) -> list[Split]:
-    """Each fold predicted from the others; none where there are fewer rows than folds, one where there are many.
+def distinct(batch: Batch, seed: int) -> Batch:
+    """The distinct rows of positive weight, in an order that follows from `seed` and their values."""
+    batch = batch if batch.weight is None else batch.take(batch.weight > 0)
+    _, first, place = np.unique(_keys(batch, seed), return_index=True, return_inverse=True)
+    weight: FloatArray = np.bincount(place, weights=batch.weights, minlength=len(first)).astype(np.float64)
+    rows = batch.take(first)
+    features = {name: _sorted_levels(rows.features[name]) for name in sorted(rows.features)}
+    return replace(rows.bare, weight=weight, features=features)
 
-    Every class is dealt out evenly in the order of the rows, which `distinct_rows` makes canonical, as it does that of
-    the classes. Where rows belong to units these are dealt out.
+
+def _sorted_levels(column: Column) -> Column:
+    if column.role != "category":
+        return column
+    used = np.unique(column.values[column.values >= 0])
+    levels = tuple(sorted(column.levels[code] for code in used))
+    return Column("category", column.recode(levels, unseen=-1), levels)
+
+
+def _keys(batch: Batch, seed: int) -> NDArray[np.uint64]:
+    """A 64-bit number for each row: equal rows, equal keys, in whatever order the features, levels and classes are."""
+    score, rank = in_class_order(batch.score)
+    columns = [*score.reshape(len(batch), -1).T]
+    columns += [] if batch.label is None else [rank[batch.label].astype(np.float64)]
+    columns += [] if batch.units is None else [batch.units.rank.astype(np.float64)]
+    features = [_hashable(batch.features[name]) for name in sorted(batch.features)]
+    return column_keys([*columns, *features], seed, "distinct rows")
+
+
+def _hashable(column: Column) -> FloatArray | NDArray[np.uint64]:
+    """Numbers with one kind of NaN, or the hash of each category's name."""
+    if column.role != "category":
+        values = column.values.astype(np.float64, copy=False)
+        return np.where(np.isnan(values), np.nan, values)
+    names = (level.encode("utf-8", "surrogatepass") for level in column.levels)
+    hashes = [int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little") for name in names]
+    return np.array([*hashes, 0], dtype=np.uint64)[column.values.astype(np.int64)]  # code -1, missing, picks the last
+
+
+def held_out_splits(rows: Batch) -> list[Split]:
+    """A split for each fold that is held out; none where there are fewer rows than folds, one where there are many.
+
+    Every class is dealt out evenly in the order of the rows, which `distinct` makes canonical. Where rows belong to
+    units, the units are dealt out.
     """
     if len(rows) < FOLDS:
         return []
@@ -36,7 +83,7 @@ def held_out_splits(rows: Batch) -> list[Split]:
 
 
 def enough(rows: Batch, splits: Sequence[Split]) -> Split | None:
-    """The last of these splits, if it holds out as many rows as `held_out_splits` does where there are many.
+    """The last split, if it holds out as many rows as `held_out_splits` does for a large table.
 
     Few rows must not both choose and judge: calibrated scores of 500 rows, with ten columns of noise, would be changed
     in 3 of 160 simulated tables and not in 0 of 100.
@@ -50,8 +97,7 @@ def enough(rows: Batch, splits: Sequence[Split]) -> Split | None:
 def cross_validated(rows: Batch, losses_of: Callable[[Batch, Batch], FloatArray]) -> int:
     """The candidate that `least_loss` prefers on held-out rows; the first where there are too few rows.
 
-    `losses_of` is given rows to fit on and rows that are held out, and returns the losses of the latter: an array for
-    each candidate.
+    `losses_of` gets rows to fit on and held-out rows, and returns the losses of the held-out rows by each candidate.
     """
     tried = [(rows.take(split.train), rows.take(split.test)) for split in held_out_splits(rows)]
     return best([losses_of(seen, unseen) for seen, unseen in tried], [unseen for _, unseen in tried])
@@ -67,7 +113,7 @@ def best(losses: Sequence[FloatArray], unseen: Sequence[Batch]) -> int:
 
 
 def held_out_rows(rows: Batch, splits: Sequence[Split]) -> Batch:
-    """The rows that are predicted, split after split, without their features."""
+    """The held-out rows, split after split, without their features."""
     return rows.bare.take(np.concatenate([np.flatnonzero(split.test) for split in splits]))
 
 

@@ -13,14 +13,14 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.errors import UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
-from calcli.methods.heterogeneous.cell_platt import platt_each
+from calcli.methods.heterogeneous.cells import platt_each
 from calcli.methods.heterogeneous.coding import Coding
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import grow
 from calcli.methods.scaling.linear import Platt
 from calcli.methods.trees.held_out_choice import least_loss
 from calcli.numeric.links import logit, probabilities, sigmoid
-from tests.support.cases import ordinary
+from tests.support.cases import of_no_use, ordinary
 
 ROW = catalog.find("heterogeneous")
 PARTITIONS = ("tree", "forest", "boosted")
@@ -329,23 +329,12 @@ def test_the_order_of_columns_and_what_else_is_there_do_not_matter() -> None:
     np.testing.assert_array_equal(two.predict(more), one.predict(batch))
 
 
-def no_use(rows: int) -> dict[str, Column]:
-    return {
-        "constant": Column("number", np.full(rows, 3.0)),
-        "as many values as rows": Column("number", np.random.default_rng(1).permutation(rows).astype(float)),
-        "a level for each row": Column("category", np.arange(rows, dtype=np.int32), tuple(map(str, range(rows)))),
-        "nothing but null": Column("number", np.full(rows, np.nan)),
-        "no level": Column("category", np.full(rows, -1, dtype=np.int32)),
-        "infinite": Column("number", np.where(np.arange(rows) % 2, np.inf, -np.inf)),
-    }
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("how", PARTITIONS)
-@pytest.mark.parametrize("name", no_use(2))
+@pytest.mark.parametrize("name", of_no_use(2))
 def test_features_that_are_no_use_do_hardly_any_harm(how: str, name: str) -> None:
     batch = ordinary(1500)
-    rows = Batch(batch.score, batch.label, None, {name: no_use(1500)[name]})
+    rows = Batch(batch.score, batch.label, None, {name: of_no_use(1500)[name]})
     model = fitted(rows, partition=how, trees=3)
     found = model.predict(rows)
     assert np.isfinite(found).all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +11,8 @@ from hypothesis import strategies as st
 
 from calcli.batch import Batch, Column
 from calcli.methods.mbct.coding import Coder, learn_codes
+from calcli.methods.mbct.forest import code_words
 from calcli.methods.mbct.kernels import predict as applying
-from calcli.methods.mbct.rules import code_words
 from calcli.methods.trees.coding import quantile_gaps
 from calcli.numeric.links import logit
 
@@ -30,17 +32,17 @@ def codes_of(batch: Batch, **how: float) -> dict[str, list[int]]:
     return {feature.name: codes[:, place].tolist() for place, feature in enumerate(coder.features)}
 
 
+def words_of(coder: Coder, codes: Iterable[int]) -> list[str]:
+    """The words of codes of the first feature."""
+    return [code_words(coder.features[0], int(code)) for code in codes]
+
+
 def test_categories_by_value_the_frequent_first_and_the_rare_together() -> None:
     values = np.array([0, 1, 1, 1, 2, 2, -1, -1, 3], dtype=np.int32)
     batch = batch_of(place=Column("category", values, ("a", "b", "c", "d")))
     assert codes_of(batch)["place"] == [0, 2, 2, 2, 3, 3, 1, 1, 0]
-    coding = coder_of(batch).features[0]
-    assert [code_words(coding, code) for code in range(4)] == [
-        "place is another value",
-        "place is missing",
-        "place is b",
-        "place is c",
-    ]
+    words = ["place is another value", "place is missing", "place is b", "place is c"]
+    assert words_of(coder_of(batch), range(4)) == words
 
 
 def test_other_levels_of_another_table_find_their_codes() -> None:
@@ -58,16 +60,14 @@ def test_a_missing_value_that_was_never_seen_is_another_value() -> None:
 def test_booleans() -> None:
     batch = batch_of(flag=Column("boolean", np.array([0.0, 1.0, np.nan, 1.0, np.nan])))
     assert codes_of(batch)["flag"] == [2, 3, 1, 3, 1]
-    coding = coder_of(batch).features[0]
-    assert [code_words(coding, code) for code in (1, 2, 3)] == ["flag is missing", "flag is false", "flag is true"]
+    assert words_of(coder_of(batch), (1, 2, 3)) == ["flag is missing", "flag is false", "flag is true"]
 
 
 def test_cuts_have_few_digits_and_separate_what_they_should() -> None:
     values = np.array([1.0, 1.0, 2.0, 2.0, 3.3333333, 3.3333334, 50.0, 50.0])
-    coding = coder_of(batch_of(number=Column("number", values))).features[0]
-    assert coding.cuts.tolist() == [1.5, 3.0, 30.0]
-    assert code_words(coding, 1) == "number <= 1.5"
-    assert code_words(coding, 3) == "3 < number <= 30"
+    coder = coder_of(batch_of(number=Column("number", values)))
+    assert coder.features[0].cuts.tolist() == [1.5, 3.0, 30.0]
+    assert words_of(coder, (1, 3)) == ["number <= 1.5", "3 < number <= 30"]
 
 
 @given(
@@ -152,9 +152,8 @@ def test_codes_fit_their_words(kind) -> None:
     values = np.array([0.0, 1.0, np.nan] * 20)
     coder = coder_of(batch_of(x=Column(kind, values)))
     codes = coder.encode(batch_of(x=Column(kind, values)))[:, 0]
-    said = [code_words(coder.features[0], int(code)) for code in codes[:3]]
     wanted = {"number": ["x <= 0.5", "0.5 < x", "x is missing"], "boolean": ["x is false", "x is true", "x is missing"]}
-    assert said == wanted[kind]
+    assert words_of(coder, codes[:3]) == wanted[kind]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 99, 128, 129, 130, 257, 999])
@@ -176,7 +175,7 @@ def test_chunks_with_the_same_levels_and_with_others() -> None:
     for levels in (known, known, other, known, (*known[:2], "other")):
         values = np.array([0, 1, 2, -1], dtype=np.int32)
         codes = coder.encode(Batch(np.zeros(4), None, None, {"place": Column("category", values, levels)}))
-        said = [code_words(coder.features[0], code) for code in codes[:, 0].tolist()]
+        said = words_of(coder, codes[:, 0])
         assert said[3] == "place is missing"
         for level, text in zip(levels, said, strict=False):
             assert text == (f"place is {level}" if level in ("a", "b") else "place is another value")

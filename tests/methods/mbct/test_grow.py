@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calcli.methods.mbct import buffers, kernels
 from calcli.methods.mbct import grow as growing
-from calcli.methods.mbct import kernels, row_losses
 from calcli.methods.mbct import level_passes as passes
 from calcli.methods.mbct.boosting import Boosted, Boosting, fit_trees
 from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.forest import Forest, applied, prob_of, score_of
 from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.kernels import split_search
-from calcli.methods.mbct.nodes import Growth, Nodes, Rows, cells_of
+from calcli.methods.mbct.level_passes import Growth, Nodes, Rows, cells_of
 from calcli.numeric import losses
 from tests.support.mbct_oracle import Node, Oracle, closed_mvce
 
@@ -48,19 +48,9 @@ def copied(rows: Rows) -> Rows:
     return Rows(*(array.copy() for array in rows.arrays))
 
 
-def oracle_of(rows: Rows, link: str, growth: Growth) -> Node:
-    oracle = Oracle(
-        rows.codes.astype(int),
-        rows.prob,
-        rows.label.astype(float),
-        rows.weights,
-        link,
-        growth.split_loss,
-        growth.depth,
-        growth.min_weight,
-        growth.shrink,
-    )
-    return oracle.grow()
+def oracle_of(rows: Rows, link: str, growth: Growth) -> Oracle:
+    how = (link, growth.split_loss, growth.depth, growth.min_weight, growth.shrink)
+    return Oracle(rows.codes.astype(int), rows.prob, rows.label.astype(float), rows.weights, *how)
 
 
 def assert_same(tree: Tree, number: int, node: Node, rows: Rows) -> None:
@@ -82,7 +72,7 @@ def assert_same(tree: Tree, number: int, node: Node, rows: Rows) -> None:
 def test_trees_are_those_of_the_definition(link, loss, weighted, depth, least, shrink) -> None:
     rows = rows_of(weighted=weighted, seed=depth)
     growth = Growth(LINKS[link], loss, depth, least, shrink)
-    wanted = oracle_of(rows, link, growth)
+    wanted = oracle_of(rows, link, growth).grow()
     assert wanted.feature >= 0
     assert_same(grow(rows, growth), 0, wanted, rows)
 
@@ -263,7 +253,7 @@ def test_losses_of_rows_see_what_a_split_makes_of_them(loss, link) -> None:
     rows = rows_of(600, seed=5, weighted=loss == "ece")
     growth = Growth(LINKS[link], loss, 1, 30.0, 2.0)
     tree = grow(rows, growth)
-    oracle = Oracle(rows.codes.astype(int), rows.prob, rows.label.astype(float), rows.weights, link, loss, 1, 30.0, 2.0)
+    oracle = oracle_of(rows, link, growth)
     above = oracle.fit_pattern(np.arange(600), 1.0 if link == "linear" else 0.0)
     found = []
     for feature in range(len(CARDS)):
@@ -298,8 +288,8 @@ def test_the_closed_form_is_the_limit_of_many_shuffles() -> None:
     rows = rows_of(4000, seed=6)
     growth = Growth(kernels.ODDS, "mvce-sampled", 1, 200.0, 0.0)
     facts = passes.totals(rows, cells_of(rows, OFFSETS), kernels.ODDS)
-    sampled = row_losses.overall_for(growth, 0)(rows, facts)
-    closed = row_losses.overall_for(Growth(kernels.ODDS, "mvce", 1, 200.0, 0.0), 0)(rows, facts)
+    sampled = buffers.overall_for(growth, 0)(rows, facts)
+    closed = buffers.overall_for(Growth(kernels.ODDS, "mvce", 1, 200.0, 0.0), 0)(rows, facts)
     assert closed == pytest.approx(closed_mvce(rows.prob - rows.label, np.ones(4000), 100.0), rel=1e-9)
     assert sampled == pytest.approx(closed, rel=0.03)
     assert losses.shuffled_bins(4000, growth.bin_size) == 40

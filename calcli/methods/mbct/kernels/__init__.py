@@ -107,7 +107,7 @@ class Splits(NamedTuple):
 
 
 class Children(NamedTuple):
-    """Of nodes that are split: by which feature, and that their children are number ``first`` .. ``stop - 1``.
+    """The children of nodes that are split by `feature`: number ``first`` .. ``stop - 1``.
 
     `code` has an entry for each child, rising within a node: the code that leads to it; 0 for a rest, which is first.
     """

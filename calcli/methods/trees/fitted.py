@@ -1,19 +1,68 @@
-"""Oblivious trees as formulas: each is a look-up of its leaf by the answers to its splits."""
+"""Fitted trees: unpacked once for all chunks of rows, listed as rules, written as terms."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli import expressions as terms
 from calcli.expressions import MOST, Among, Choice, Condition, Input, Lookup, Missing, Number, Term, Terms
 from calcli.learners.oblivious import Above, OneOf, Split, Tree
+from calcli.methods.base import Section
+from calcli.state import Json, State
+
+Model = TypeVar("Model")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Key:
+    """A state, equal to another that holds the very same array, and arrays of the same names."""
+
+    state: State
+    array: NDArray[np.generic]
+
+    def __hash__(self) -> int:
+        return id(self.array)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Key):
+            return False
+        return self.array is other.array and self.state.arrays.keys() == other.state.arrays.keys()
+
+
+def unpacked_once(array: str) -> Callable[[Callable[[State], Model]], Callable[[State], Model]]:
+    """Keep what a function returns for the last states; two states that share this array and the names are one."""
+
+    def decorated(unpack: Callable[[State], Model]) -> Callable[[State], Model]:
+        kept = lru_cache(maxsize=16)(lambda key: unpack(key.state))
+        return lambda state: kept(_Key(state, state.arrays[array]))
+
+    return decorated
+
+
+def rates(weight: float, positive: float, predicted: float) -> tuple[float | None, float | None]:
+    """The label rate and the PUD of a leaf, from sums of weight, weight times label and weight times probability."""
+    return (positive / weight if weight > 0 else None, predicted / positive if positive > 0 else None)
+
+
+def leaf_section(
+    title: str, rows: Sequence[tuple[Json, ...]], corrections: Sequence[str], note: str, *, with_rates: bool = True
+) -> Section:
+    """A table of leaves: tree, condition, rows, perhaps `rates`, and the columns that say what the leaf does."""
+    columns = ("tree", "if", "rows", *(("label rate", "pud") if with_rates else ()), *corrections)
+    return Section(title, columns, tuple(rows), note)
 
 
 def sums(trees: Sequence[Tree], columns: Mapping[str, Term]) -> Terms:
-    """What the trees add up to, a term for each output; `columns` are the features, of which inputs may be missing."""
+    """The sum of oblivious trees as a term for each output.
+
+    A tree is a look-up of its leaf by the answers to its splits. `columns` are the features; an input may be missing.
+    """
     conditions: dict[Split, Condition] = {}
     of_categories = {split for tree in trees for split in tree.splits if isinstance(split, OneOf)}
     for name in sorted({split.feature for split in of_categories}):
@@ -26,7 +75,7 @@ def sums(trees: Sequence[Tree], columns: Mapping[str, Term]) -> Terms:
 
 
 def _of_category(column: Input, splits: Sequence[OneOf]) -> dict[Split, Condition]:
-    """The conditions of a category, of which those that follow from each other ask for the same code."""
+    """The conditions of a category; where one follows from the other, both ask for the same code."""
     levels = sorted({level for split in splits for level in split.different})
     values: list[str | bool] = [*levels, True, False]
     passing = {split: frozenset(value for value in values if split.passes(value)) for split in splits}
@@ -46,7 +95,7 @@ def _of_category(column: Input, splits: Sequence[OneOf]) -> dict[Split, Conditio
 
 
 def _code(column: Input, levels: Sequence[str], chain: Sequence[OneOf]) -> Term:
-    """How many splits of the chain a category does not pass."""
+    """The number of splits of the chain that a category does not pass."""
 
     def failed(value: str | bool) -> float:
         return float(sum(not split.passes(value) for split in chain))
