@@ -20,7 +20,7 @@ from calcli.metrics.blocks import Blocks, dot
 from calcli.metrics.paired import Z975, Paired, by_unit, unit_sums
 from calcli.metrics.reduce import measured, reduction_text
 from calcli.numeric.links import logit, sigmoid, softplus
-from calcli.numeric.solve import Expansion, newton
+from calcli.numeric.solve import Expansion, minimum, newton, refined
 
 FEW = 200.0
 """With fewer rows of the rarer label intervals are those of the likelihood, else of the sandwich."""
@@ -28,9 +28,22 @@ FEW = 200.0
 _FURTHEST = 1e6
 """Ends further than this are infinite."""
 
+_FLAT = 1e-6
+"""Where the mean log-loss bends less at its minimum, rounding decides where the search for it ends."""
+
+_MOVED = 1e-10
+"""A minimum that may be further off is looked for again."""
+
+_KNOWN = 1e-11
+"""A minimum that rounding of the weights may move further is not known."""
+
+_OUT = 1000.0
+"""No intercept is further out where both classes have weight."""
+
 _CLIP = "probabilities are held inside [1e-12, 1 - 1e-12]"
 _NO_SLOPE = "the rows are all of one class, of one prediction, or the predictions separate the classes"
 _NO_INTERCEPT = "the rows are all of one class"
+_LEFT_TO_ROUNDING = "the predictions are so sure that rounding decides it"
 
 
 def slope(scored: Scored, options: Options) -> Measured:
@@ -54,7 +67,8 @@ def intercept(scored: Scored, options: Options) -> Measured:
         _NO_INTERCEPT,
     )
     if measurement.value is None:
-        return measurement
+        one_class = scored.nothing or len(np.unique(scored.held.top.label)) < 2
+        return measurement if one_class else replace(measurement, reason=_LEFT_TO_ROUNDING)
     return _interval(measurement, scored.top, np.array([measurement.value, 1.0]), 0)
 
 
@@ -134,7 +148,12 @@ def _profiled(blocks: Blocks, theta: FloatArray, which: int) -> tuple[float, flo
 def slope_of(blocks: Blocks, options: Options) -> float | None:
     """The slope, or None where no finite one is the best."""
     blocks = blocks.held
-    return None if separated(blocks) else float(recalibration(blocks)[1])
+    if separated(blocks):
+        return None
+    try:
+        return float(recalibration(blocks)[1])
+    except FitError:
+        return None
 
 
 def intercept_of(blocks: Blocks, options: Options) -> float | None:
@@ -144,7 +163,7 @@ def intercept_of(blocks: Blocks, options: Options) -> float | None:
         return None
     try:
         return float(recalibration(blocks, "intercept")[0])
-    except FitError:  # pragma: no cover - one convex variable with both classes present
+    except FitError:
         return None
 
 
@@ -159,12 +178,29 @@ def separated(blocks: Blocks) -> bool:
 
 
 def recalibration(blocks: Blocks, free: Literal["both", "intercept", "slope"] = "both") -> FloatArray:
-    """(a, b) of y ~ a + b z; what is not free is held at 0 or 1."""
+    """(a, b) of y ~ a + b z; what is not free is held at 0 or 1.
+
+    Where the loss is flat, as for sure predictions that are right, or its rounding has ended the search, Newton's steps
+    go on from there by a gradient whose terms do not cancel, so that the scale of the weights does not matter. Where
+    sure predictions are as often wrong on either side, so that rounding decides the balance, it is a `FitError`.
+    """
     z = logit(blocks.prob)
     basis, start = np.stack([np.ones(len(z)), z]), np.array([0.0, 1.0])
     moved = np.array([free != "slope", free != "intercept"])
     theta = start.copy()
-    theta[moved] = newton(_loss(blocks, start[~moved] @ basis[~moved], basis[moved]), start[moved])
+    offset, basis = start[~moved] @ basis[~moved], basis[moved]
+    theta[moved], around = minimum(_loss(blocks, offset, basis), start[moved])
+    bend = float(np.diag(around.hessian).min())
+    if bend < _FLAT or float(np.abs(around.gradient).max()) > _MOVED * bend:
+        exact = _small_terms(blocks, offset, basis)
+        if free == "intercept":
+            theta[0] = _balanced(exact)
+        theta[moved] = refined(exact, theta[moved])
+        bend = float(np.diag(exact(theta[moved]).hessian).min())
+        u = theta @ [np.ones(len(z)), z]
+        wrong = (dot(blocks.weight - blocks.positive, sigmoid(u)) + dot(blocks.positive, sigmoid(-u))) / blocks.total
+        if np.finfo(np.float64).eps * wrong > _KNOWN * bend:
+            raise FitError(_LEFT_TO_ROUNDING)
     return theta
 
 
@@ -185,6 +221,28 @@ def _loss(blocks: Blocks, offset: FloatArray, basis: FloatArray) -> Callable[[Fl
         return Expansion(dot(share, softplus(u)) - dot(label, u), gradient, np.einsum("ij,kj->ik", basis * bend, basis))
 
     return expand
+
+
+def _small_terms(blocks: Blocks, offset: FloatArray, basis: FloatArray) -> Callable[[FloatArray], Expansion]:
+    """As `_loss`, from what each label adds by itself, which is small where the prediction is right."""
+    positive, negative = blocks.positive / blocks.total, (blocks.weight - blocks.positive) / blocks.total
+
+    def expand(theta: FloatArray) -> Expansion:
+        u = offset + np.einsum("i,ij->j", theta, basis)
+        above, below = sigmoid(u), sigmoid(-u)
+        gradient = np.einsum("ij,j->i", basis, negative * above - positive * below)
+        bend = (positive + negative) * above * below
+        value = dot(negative, softplus(u)) + dot(positive, softplus(-u))
+        return Expansion(value, gradient, np.einsum("ij,kj->ik", basis * bend, basis))
+
+    return expand
+
+
+def _balanced(expand: Callable[[FloatArray], Expansion]) -> float:
+    """Where the gradient in the intercept, which only rises, changes its sign: far out Newton's steps miss it."""
+    from scipy.optimize import brentq
+
+    return float(brentq(lambda a: float(expand(np.array([a])).gradient[0]), -_OUT, _OUT, xtol=1e-6))
 
 
 def _standard_errors(rows: Scored, theta: FloatArray, basis: FloatArray) -> FloatArray:

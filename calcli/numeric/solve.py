@@ -28,8 +28,16 @@ class Expansion(NamedTuple):
 def newton(
     expand: Callable[[FloatArray], Expansion], start: FloatArray, *, tolerance: float = 1e-12, steps: int = 200
 ) -> FloatArray:
-    """The minimiser of a convex function, by Newton's method with a backtracking line search.
+    """The minimiser of a convex function; see `minimum`."""
+    return minimum(expand, start, tolerance=tolerance, steps=steps)[0]
 
+
+def minimum(
+    expand: Callable[[FloatArray], Expansion], start: FloatArray, *, tolerance: float = 1e-12, steps: int = 200
+) -> tuple[FloatArray, Expansion]:
+    """The minimiser of a convex function and the function around it.
+
+    Newton's method with a backtracking line search.
     The Hessian gets just enough of its own diagonal to be invertible, so that a direction the data say nothing about
     is left where it starts. The search ends when the Newton decrement, which bounds how much there is still to gain,
     falls below `tolerance` relative to the value.
@@ -41,14 +49,22 @@ def newton(
         step = _direction(here)
         decrement = -float(here.gradient @ step)
         if decrement <= tolerance * tolerance * (1.0 + abs(here.value)):
-            return x
+            return x, here
         x, there, moved = _backtrack(expand, x, here, step, decrement)
         # Near the minimum the value is flat to rounding while steps still add digits: a few are taken, not endlessly.
         stalled = 0 if there.value < here.value else stalled + 1
         here = there
         if not moved or stalled == _STALLS:
-            return x
+            return x, here
     raise FitError(f"Newton's method did not converge in {steps} steps")
+
+
+def refined(expand: Callable[[FloatArray], Expansion], x: FloatArray) -> FloatArray:
+    """A minimiser from nearby to as many digits as the gradient has: Newton's steps while they get shorter."""
+    last = np.inf
+    while (size := float(np.abs(step := _direction(expand(x))).max())) < last:
+        x, last = x + step, size
+    return x
 
 
 def _direction(here: Expansion) -> FloatArray:
