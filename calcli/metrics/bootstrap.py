@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +28,12 @@ from calcli.metrics import shuffled
 from calcli.metrics.base import Measured, Options, Scored
 from calcli.metrics.blocks import Blocks, SortedRows, dot
 from calcli.metrics.catalog import MetricSpec
-from calcli.metrics.clustered import ClusterSums
+from calcli.metrics.clustered import ClusterGap, ClusterSums
+from calcli.metrics.forms import ProblemMetric, Reduction, combined, problems
 from calcli.metrics.paired import unit_sums
-from calcli.metrics.reduce import Reduction, combined, problems
 from calcli.metrics.unit_signs import widened
 from calcli.numeric.rng import stream
 from calcli.numeric.threads import threads as threads_allowed
-
-if TYPE_CHECKING:
-    from calcli.metrics.catalog import BlockMetric, ClusterMetric
 
 CHUNK = 20
 """Replicates that share a stream of random numbers, so that results do not depend on the number of threads."""
@@ -208,9 +205,9 @@ class Resampler:
         self.scored, self.options = scored, options
         self._weight = np.ones(len(scored)) if scored.weight is None else scored.weight
         self._rows: dict[str, FloatArray] = {}
-        self._blocks: dict[str, tuple[_Pooling, BlockMetric]] = {}
+        self._blocks: dict[str, tuple[_Pooling, ProblemMetric]] = {}
         self._sorted: dict[_Pooling, tuple[SortedRows, ...]] = {}
-        self._clusters: dict[str, ClusterMetric] = {}
+        self._clusters: dict[str, ClusterGap] = {}
         self._errors: FloatArray | None = None
         self._if_negative: FloatArray = np.empty(0)
         self._if_positive: FloatArray = np.empty((0, 0))
@@ -225,21 +222,21 @@ class Resampler:
 
     def _prepare(self, metric: MetricSpec) -> None:
         """Everything about a metric that is the same in all replicates, by the form in which it can be computed."""
-        per_row, of_blocks, of_clusters = metric.load_rows(), metric.load_blocks(), metric.load_clusters()
         if metric.kind == "test":
             return
-        if per_row is not None:
-            self._rows[metric.name] = self._weight * per_row(self.scored)
-        elif of_blocks is not None:
-            pooling = _Pooling(metric.reduction, metric.ordinal and self.scored.odds is not None)
-            self._blocks[metric.name] = pooling, of_blocks
+        form = metric.load()
+        if form.rows is not None:
+            self._rows[metric.name] = self._weight * form.rows(self.scored)
+        elif isinstance(form, ProblemMetric):
+            pooling = _Pooling(form.reduction, form.ranked and self.scored.odds is not None)
+            self._blocks[metric.name] = pooling, form
             if pooling not in self._sorted:
                 rows = self.scored.ranked if pooling.ranked else self.scored
-                parts = problems(rows, metric.reduction, self.options)
+                parts = problems(rows, form.reduction, self.options)
                 self._sorted[pooling] = tuple(part.sorted for part in parts)
-        elif of_clusters is not None:
+        elif isinstance(form, ClusterGap):
             if self.scored.clusters is not None:
-                self._clusters[metric.name] = of_clusters
+                self._clusters[metric.name] = form
         elif metric.name == "mvce" and shuffled.mvce(self.scored, self.options).definition.views is None:
             # Closed-form MVCE is a function of sums over rows, linear in the counts, and in the labels.
             top = self.scored.top
@@ -309,12 +306,12 @@ class Resampler:
         if not names:
             return {}
         sums = ClusterSums.of(rows)
-        values = {name: self._clusters[name](sums) for name in names}
+        values = {name: self._clusters[name].number(sums) for name in names}
         return {name: math.nan if value is None else value for name, value in values.items()}
 
     def _of_blocks(self, name: str, pooled: list[Blocks]) -> float:
         pooling, metric = self._blocks[name]
-        values = [metric(blocks, self.options) if blocks.total > 0 else None for blocks in pooled]
+        values = [metric.pooled(blocks, self.options) if blocks.total > 0 else None for blocks in pooled]
         value = combined(values, pooling.reduction)
         return math.nan if value is None else value
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.metrics.additive import Additive
 from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
+from calcli.metrics.forms import Additive, Metric
 from calcli.numeric.sums import totals
 
 NO_CLUSTERS = "there are no clusters: they come from a CCL artifact, a column (--clusters-from), or features"
@@ -86,43 +86,61 @@ class ClusterSums:
         return variances
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One way to make a number of the gaps.
+class ClusterGap(Metric):
+    """A metric of the gaps of clusters.
 
-    Attributes
+    Parameters
     ----------
+    norm
+        As the definition states it.
     value
         From the clusters that hold rows to a number for each class.
     floor
-        The same of what a calibrated score would show, if that has a closed form.
+        What a calibrated score would show, if that has a closed form, likewise.
+    note
+        What else the definition states.
     """
 
-    norm: float | None
-    value: Callable[[ClusterSums], FloatArray]
-    floor: Callable[[ClusterSums], FloatArray] | None = None
-    note: str | None = None
+    def __init__(
+        self,
+        norm: float | None,
+        value: Callable[[ClusterSums], FloatArray],
+        floor: Callable[[ClusterSums], FloatArray] | None = None,
+        note: str | None = None,
+    ) -> None:
+        self._norm, self._value, self._floor, self._note = norm, value, floor, note
 
-    def of(self, sums: ClusterSums) -> float | None:
+    def __call__(self, scored: Scored, options: Options) -> Measured:
+        return self._measured(ClusterSums.of(scored), scored.nothing)
+
+    def sums(self, options: Options) -> Additive[ClusterSums]:
+        return self
+
+    def gather(self, scored: Scored, options: Options) -> ClusterSums:
+        return ClusterSums.of(scored)
+
+    def finish(self, scores: Sequence[ClusterSums], options: Options) -> list[Measured]:
+        return [self._measured(sums, None) for sums in scores]
+
+    def number(self, sums: ClusterSums) -> float | None:
         """The mean over classes; None without rows."""
         filled = sums.held
-        return float(self.value(filled).mean()) if len(filled.weight) else None
+        return float(self._value(filled).mean()) if len(filled.weight) else None
 
-    def measured(self, sums: ClusterSums, nothing: str | None) -> Measured:
-        """The metric; `nothing` is why nothing can be measured, if nothing can."""
+    def _measured(self, sums: ClusterSums, undefined: str | None) -> Measured:
         clusters, filled, binary = sums.clusters, sums.held, sums.error.shape[1] == 1
         definition = Definition(
             "lower",
             binning="clusters",
             reduction="positive class" if binary else "macro one-vs-rest",
-            norm=self.norm,
+            norm=self._norm,
             clusters=None if clusters is None else clusters.facts,
-            approximation=self.note,
+            approximation=self._note,
         )
-        if clusters is None or nothing is not None:
-            return Measured(None, definition, reason=nothing or NO_CLUSTERS)
-        values = self.value(filled)
-        floor = None if self.floor is None else float(self.floor(filled).mean())
+        if clusters is None or undefined is not None:
+            return Measured(None, definition, reason=undefined or NO_CLUSTERS)
+        values = self._value(filled)
+        floor = None if self._floor is None else float(self._floor(filled).mean())
         per_class = None if binary else tuple(map(float, values))
         return Measured(float(values.mean()), definition, floor=floor, per_class=per_class)
 
@@ -131,49 +149,26 @@ def _mean(sums: ClusterSums, gaps: FloatArray) -> FloatArray:
     return np.asarray((sums.shares * gaps).sum(axis=0), dtype=np.float64)
 
 
-_ECE = Form(
+cece = ClusterGap(
     1.0,
     lambda sums: _mean(sums, sums.gaps),
     lambda sums: _mean(sums, np.sqrt(2.0 / math.pi * sums.variances)),  # a cluster's gap is then close to normal
 )
-_ADA = Form(
+"""Clustered ECE: the mean over clusters of |mean p - mean y|, each counting by its weight.
+
+Of the positive class; of more than two classes the mean over all, each against the rest.
+"""
+
+cece_ada = ClusterGap(
     2.0,
     lambda sums: np.sqrt(_mean(sums, np.square(sums.gaps))),
     lambda sums: np.sqrt(_mean(sums, sums.variances)),
 )
-_MCE = Form(
+"""Clustered AdaECE: the root of the weighted mean of squared gaps over clusters; CECE in the paper's tables."""
+
+cece_mce = ClusterGap(
     None,
     lambda sums: np.asarray(sums.gaps.max(axis=0), dtype=np.float64),
     note="the largest gap of any cluster that holds rows",
 )
-
-
-def cece(scored: Scored, options: Options) -> Measured:
-    """Clustered ECE: the mean over clusters of |mean p - mean y|, each counting by its weight.
-
-    Of the positive class; of more than two classes the mean over all, each against the rest.
-    """
-    return _ECE.measured(ClusterSums.of(scored), scored.nothing)
-
-
-def cece_ada(scored: Scored, options: Options) -> Measured:
-    """Clustered AdaECE: the root of the weighted mean of squared gaps over clusters; CECE in the paper's tables."""
-    return _ADA.measured(ClusterSums.of(scored), scored.nothing)
-
-
-def cece_mce(scored: Scored, options: Options) -> Measured:
-    """Clustered MCE: the largest gap of any cluster."""
-    return _MCE.measured(ClusterSums.of(scored), scored.nothing)
-
-
-cece_of, cece_ada_of, cece_mce_of = _ECE.of, _ADA.of, _MCE.of
-
-
-def _additive(form: Form) -> Additive[ClusterSums]:
-    def finish(scores: Sequence[ClusterSums], options: Options) -> list[Measured]:
-        return [form.measured(sums, None) for sums in scores]
-
-    return Additive(lambda scored, _: ClusterSums.of(scored), finish)
-
-
-CECE_SUMS, CECE_ADA_SUMS, CECE_MCE_SUMS = _additive(_ECE), _additive(_ADA), _additive(_MCE)
+"""Clustered MCE: the largest gap of any cluster."""

@@ -11,50 +11,40 @@ from __future__ import annotations
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.metrics.base import Definition, Direction, Measured, Options, Scored
+from calcli.metrics.base import Definition, Options
 from calcli.metrics.blocks import Blocks
-from calcli.metrics.reduce import Value, measured, reduction_text
+from calcli.metrics.forms import of_ties
 
 _METHOD = "CORP: labels pooled by distinct probability, then isotonic regression"
 
 
-def brier_reliability(scored: Scored, options: Options) -> Measured:
-    """How much of the Brier score isotonic recalibration would take away."""
-    return _part(scored, options, lambda one, how: reliability_of(one.blocks, how), "lower")
+@of_ties("sum", Definition("lower", approximation=_METHOD))
+def brier_reliability(ties: Blocks, options: Options) -> float:
+    """How much of the Brier score isotonic recalibration would take away.
+
+    S(p) - S(q), as the mean of (p - q)(p + q - 2 y): no large numbers are subtracted.
+    """
+    ties = ties.held
+    q = recalibrated(ties)
+    weighed = (ties.prob - q) * ((ties.prob + q) * ties.weight - 2.0 * ties.positive)
+    return max(float(weighed.sum()) / ties.total, 0.0)
 
 
-def brier_resolution(scored: Scored, options: Options) -> Measured:
-    """How much lower the Brier score is, once recalibrated, than that of always saying the label rate."""
-    return _part(scored, options, lambda one, how: resolution_of(one.blocks, how), "higher")
+@of_ties("sum", Definition("higher", approximation=_METHOD))
+def brier_resolution(ties: Blocks, options: Options) -> float:
+    """How much lower the Brier score is, once recalibrated, than that of always saying the label rate.
+
+    S(mean y) - S(q): the variance of q, because the label mean of each pool is its q.
+    """
+    ties = ties.held
+    rate = float(ties.positive.sum()) / ties.total
+    return float((ties.weight * (recalibrated(ties) - rate) ** 2).sum()) / ties.total
 
 
-def brier_uncertainty(scored: Scored, options: Options) -> Measured:
+@of_ties("sum", Definition("target", approximation=_METHOD))
+def brier_uncertainty(ties: Blocks, options: Options) -> float:
     """The Brier score of always saying the label rate: a property of the rows, not of the score."""
-    return _part(scored, options, lambda one, how: uncertainty_of(one.blocks, how), "target")
-
-
-def _part(scored: Scored, options: Options, value: Value, direction: Direction) -> Measured:
-    definition = Definition(direction, reduction=reduction_text(scored, "sum", options), approximation=_METHOD)
-    return measured(scored, options, value, "sum", definition, "")
-
-
-def reliability_of(blocks: Blocks, options: Options) -> float:
-    """S(p) - S(q), as the mean of (p - q)(p + q - 2 y): no large numbers are subtracted."""
-    blocks = blocks.held
-    q = recalibrated(blocks)
-    weighed = (blocks.prob - q) * ((blocks.prob + q) * blocks.weight - 2.0 * blocks.positive)
-    return max(float(weighed.sum()) / blocks.total, 0.0)
-
-
-def resolution_of(blocks: Blocks, options: Options) -> float:
-    """S(mean y) - S(q): the variance of q, because the label mean of each pool is its q."""
-    blocks = blocks.held
-    rate = float(blocks.positive.sum()) / blocks.total
-    return float((blocks.weight * (recalibrated(blocks) - rate) ** 2).sum()) / blocks.total
-
-
-def uncertainty_of(blocks: Blocks, options: Options) -> float:
-    rate = float(blocks.positive.sum()) / blocks.total
+    rate = float(ties.positive.sum()) / ties.total
     return rate * (1.0 - rate)
 
 

@@ -17,8 +17,8 @@ from calcli.batch import FloatArray
 from calcli.errors import FitError
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks, dot
+from calcli.metrics.forms import of_ties
 from calcli.metrics.paired import Z975, Paired, by_unit, unit_sums
-from calcli.metrics.reduce import measured, reduction_text
 from calcli.numeric.links import logit, sigmoid, softplus
 from calcli.numeric.solve import Expansion, minimum, newton, refined
 
@@ -40,40 +40,10 @@ _KNOWN = 1e-11
 _OUT = 1000.0
 """No intercept is further out where both classes have weight."""
 
-_CLIP = "probabilities are held inside [1e-12, 1 - 1e-12]"
+_DEFINITION = Definition("target", approximation="probabilities are held inside [1e-12, 1 - 1e-12]")
 _NO_SLOPE = "the rows are all of one class, of one prediction, or the predictions separate the classes"
 _NO_INTERCEPT = "the rows are all of one class"
 _LEFT_TO_ROUNDING = "the predictions are so sure that rounding decides it"
-
-
-def slope(scored: Scored, options: Options) -> Measured:
-    """The slope b of y ~ a + b z, with its 95 % interval; z the predicted log-odds."""
-    measurement = measured(
-        scored, options, lambda one, how: slope_of(one.blocks, how), "top", _definition(scored, options), _NO_SLOPE
-    )
-    if measurement.value is None:
-        return measurement
-    return _interval(measurement, scored.top, recalibration(scored.top.blocks), 1)
-
-
-def intercept(scored: Scored, options: Options) -> Measured:
-    """The intercept a of y ~ a + z, the slope held at 1, with its 95 % interval."""
-    measurement = measured(
-        scored,
-        options,
-        lambda one, how: intercept_of(one.blocks, how),
-        "top",
-        _definition(scored, options),
-        _NO_INTERCEPT,
-    )
-    if measurement.value is None:
-        one_class = scored.nothing or len(np.unique(scored.held.top.label)) < 2
-        return measurement if one_class else replace(measurement, reason=_LEFT_TO_ROUNDING)
-    return _interval(measurement, scored.top, np.array([measurement.value, 1.0]), 0)
-
-
-def _definition(scored: Scored, options: Options) -> Definition:
-    return Definition("target", reduction=reduction_text(scored, "top", options), approximation=_CLIP)
 
 
 def _interval(measurement: Measured, rows: Scored, theta: FloatArray, which: int) -> Measured:
@@ -145,24 +115,40 @@ def _profiled(blocks: Blocks, theta: FloatArray, which: int) -> tuple[float, flo
     return end(-1.0), end(1.0)
 
 
-def slope_of(blocks: Blocks, options: Options) -> float | None:
-    """The slope, or None where no finite one is the best."""
-    blocks = blocks.held
-    if separated(blocks):
+def _slope_interval(measured: Measured, scored: Scored, options: Options) -> Measured:
+    if measured.value is None:
+        return measured
+    return _interval(measured, scored.top, recalibration(scored.top.blocks), 1)
+
+
+@of_ties("top", _DEFINITION, _NO_SLOPE, complete=_slope_interval)
+def slope(ties: Blocks, options: Options) -> float | None:
+    """The slope b of y ~ a + b z, with its 95 % interval; z the predicted log-odds."""
+    ties = ties.held
+    if separated(ties):
         return None
     try:
-        return float(recalibration(blocks)[1])
+        return float(recalibration(ties)[1])
     except FitError:
         return None
 
 
-def intercept_of(blocks: Blocks, options: Options) -> float | None:
-    blocks = blocks.held
-    positive = float(blocks.positive.sum())
-    if positive <= 0 or positive >= blocks.total:
+def _intercept_interval(measured: Measured, scored: Scored, options: Options) -> Measured:
+    if measured.value is not None:
+        return _interval(measured, scored.top, np.array([measured.value, 1.0]), 0)
+    positive = scored.top.held.label
+    return measured if positive.all() or not positive.any() else replace(measured, reason=_LEFT_TO_ROUNDING)
+
+
+@of_ties("top", _DEFINITION, _NO_INTERCEPT, complete=_intercept_interval)
+def intercept(ties: Blocks, options: Options) -> float | None:
+    """The intercept a of y ~ a + z, the slope held at 1, with its 95 % interval."""
+    ties = ties.held
+    positive = float(ties.positive.sum())
+    if positive <= 0 or positive >= ties.total:
         return None
     try:
-        return float(recalibration(blocks, "intercept")[0])
+        return float(recalibration(ties, "intercept")[0])
     except FitError:
         return None
 

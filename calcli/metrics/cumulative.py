@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks
-from calcli.metrics.reduce import measured, reduction_text
+from calcli.metrics.forms import of_ties
 
 _FITTED = "no p-value on fitted rows: how far a fit holds the sum together depends on the method"
 _BY_UNIT = "no p-value where rows belong to units: that of Brownian motion is for independent rows"
@@ -19,33 +19,32 @@ _SURE = 1e-15
 """A variance of labels that is no more than this is that of rounding a 0 or a 1."""
 
 
-def ecce(scored: Scored, options: Options) -> Measured:
+def _with_p(measured: Measured, scored: Scored, options: Options) -> Measured:
+    if measured.value is None:
+        return measured
+    if options.in_sample or scored.units is not None:
+        return replace(measured, reason=measured.reason or (_FITTED if options.in_sample else _BY_UNIT))
+    return replace(measured, p=brownian_range(measured.value))
+
+
+_DEFINITION = Definition(
+    "lower",
+    edge="cumulated over sorted p, read after each tie",
+    approximation="p-value of the range of Brownian motion",
+)
+
+
+@of_ties("top", _DEFINITION, _CERTAIN, complete=_with_p)
+def ecce(ties: Blocks, options: Options) -> float | None:
     """The range of the cumulative sum of y - p, rows sorted by p, in its own standard deviations, with its p-value.
 
-    The sum is read after the last row of each tied p, so that the order of ties does not matter.
+    range(C) / sd, with C_k = sum_{i <= k} w_i (y_i - p_i) and sd^2 = sum w^2 p (1 - p). The sum is read after the last
+    row of each tied p, so that the order of ties does not matter.
     """
-    definition = Definition(
-        "lower",
-        edge="cumulated over sorted p, read after each tie",
-        reduction=reduction_text(scored, "top", options),
-        approximation="p-value of the range of Brownian motion",
-    )
-    result = measured(scored, options, lambda one, how: ecce_of(one.blocks, how), "top", definition, _CERTAIN)
-    if result.value is None:
-        return result
-    if options.in_sample:
-        return replace(result, reason=result.reason or _FITTED)
-    if scored.units is not None:
-        return replace(result, reason=result.reason or _BY_UNIT)
-    return replace(result, p=brownian_range(result.value))
-
-
-def ecce_of(blocks: Blocks, options: Options) -> float | None:
-    """range(C) / sd, with C_k = sum_{i <= k} w_i (y_i - p_i) and sd^2 = sum w^2 p (1 - p)."""
-    variance = float((blocks.square * blocks.prob * (1.0 - blocks.prob)).sum())
-    if not variance > _SURE * float(blocks.square.sum()):
+    variance = float((ties.square * ties.prob * (1.0 - ties.prob)).sum())
+    if not variance > _SURE * float(ties.square.sum()):
         return None
-    return cumulated_range(blocks) * blocks.total / math.sqrt(variance)
+    return cumulated_range(ties) * ties.total / math.sqrt(variance)
 
 
 def cumulated_range(blocks: Blocks) -> float:

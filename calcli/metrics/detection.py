@@ -9,31 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.metrics.base import Definition, Measured, Options, Scored
-from calcli.metrics.blocks import Blocks
-from calcli.metrics.ranking import WITHIN_FOLDS, auc_of, over_folds, pairs
+from calcli.metrics.base import Definition, Measured
+from calcli.metrics.ranking import NO_ORDER
 from calcli.numeric.ranks import weight_below
-
-_NO_ORDER = "the loss is the same in every row: there is nothing to reject first"
-
-
-def prr(scored: Scored, options: Options) -> Measured:
-    """Prediction-rejection ratio of a score by its own uncertainty, 1 - the probability of the predicted class.
-
-    The loss is 0 or 1, so that `rejection_ratio` is 200 AUC - 100 of that probability as a score for being right.
-    """
-    within = None if scored.folds is None else WITHIN_FOLDS
-    definition = Definition("higher", reduction="top label", approximation=within)
-    if scored.nothing:
-        return Measured(None, definition, reason=scored.nothing)
-    value = over_folds(scored.confidence, lambda part: prr_of(part.blocks, options), pairs)
-    return Measured(value, definition, reason=None if value is not None else _NO_ORDER)
-
-
-def prr_of(blocks: Blocks, options: Options) -> float | None:
-    """The same from blocks of the predicted class's probability."""
-    area = auc_of(blocks, options)
-    return None if area is None else 200.0 * area - 100.0
 
 
 def rejection_ratio(uncertainty: FloatArray, loss: FloatArray, weight: FloatArray | None = None) -> Measured:
@@ -60,7 +38,7 @@ def rejection_ratio(uncertainty: FloatArray, loss: FloatArray, weight: FloatArra
     gain = float((weighted_loss * (weight_below(uncertainty, masses) - half)).sum())
     oracle_gain = float((weighted_loss * (weight_below(loss, masses) - half)).sum())
     if not oracle_gain > 0:
-        return Measured(None, definition, reason=_NO_ORDER)
+        return Measured(None, definition, reason=NO_ORDER)
     return Measured(100.0 * gain / oracle_gain, definition)
 
 

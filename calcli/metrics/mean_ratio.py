@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.base import Definition, Options, Scored
 from calcli.metrics.blocks import Blocks
-from calcli.metrics.reduce import measured, reduction_text
+from calcli.metrics.forms import of_ties
 
 
-def pud(scored: Scored, options: Options) -> Measured:
-    """Mean prediction over mean label: below 1 the rows are underestimated, above 1 overestimated."""
-    definition = Definition("target", reduction=reduction_text(scored, "top", options))
-    return measured(scored, options, _value, "top", definition, "no row is positive")
-
-
-def _value(scored: Scored, options: Options) -> float | None:
+def _of_rows(scored: Scored, options: Options) -> float | None:
     label = scored.mean_of(lambda part: part.label.astype(float))
     return scored.mean_of(lambda part: part.prob) / label if label > 0 else None
 
 
-def pud_of(blocks: Blocks, options: Options) -> float | None:
-    positive = float(blocks.positive.sum())
-    return float((blocks.weight * blocks.prob).sum()) / positive if positive > 0 else None
+@of_ties("top", Definition("target"), "no row is positive", of_rows=_of_rows)
+def pud(ties: Blocks, options: Options) -> float | None:
+    """Mean prediction over mean label: below 1 the rows are underestimated, above 1 overestimated."""
+    positive = float(ties.positive.sum())
+    return float((ties.weight * ties.prob).sum()) / positive if positive > 0 else None

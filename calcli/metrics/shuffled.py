@@ -19,8 +19,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from calcli.batch import FloatArray, spans
-from calcli.metrics.additive import Additive
 from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.forms import Additive, Metric
 from calcli.numeric import losses
 from calcli.numeric.rng import stream
 
@@ -127,22 +127,6 @@ def closed_of(sums: ErrorSums, options: Options) -> float:
     return closed(sums, bins, options.norm if bins > 1 else 1.0)
 
 
-def mvce(scored: Scored, options: Options) -> Measured:
-    """Multi-view calibration error of the positive class, or of the predicted one where there are more than two."""
-    if scored.nothing:
-        nothing = Definition("lower", reduction=_reduction(scored.binary), norm=options.norm)
-        return Measured(None, nothing, reason=scored.nothing)
-    # The closed form, or else its definition with the number of views to sample.
-    rows = scored.top.held
-    measurement = _from_sums(TopSums(ErrorSums.of(rows), scored.binary), options)
-    bins, views = measurement.definition.bins, measurement.definition.views
-    if bins is None or views is None:
-        return measurement
-    value = sampled(rows, bins, views, options.norm, stream(options.seed, "mvce"))
-    floor = sampled_floor(rows, bins, views, options.norm, stream(options.seed, "mvce", "floor"))
-    return Measured(value, measurement.definition, floor=floor)
-
-
 @dataclass(frozen=True, slots=True)
 class TopSums:
     """The sums of the positive class, or of the predicted one."""
@@ -175,22 +159,44 @@ def _from_sums(sums: TopSums, options: Options) -> Measured:
     return Measured(closed(errors, bins, norm), definition, floor=closed_floor(errors, bins, norm))
 
 
-def _together(scores: Sequence[TopSums], options: Options) -> list[Measured]:
-    settled = replace(options, rarer=min(sums.errors.rarer for sums in scores))
-    return [_from_sums(sums, settled) for sums in scores]
+class Mvce(Metric):
+    """Multi-view calibration error of the positive class, or of the predicted one where there are more than two."""
+
+    def __call__(self, scored: Scored, options: Options) -> Measured:
+        if scored.nothing:
+            unknown = Definition("lower", reduction=_reduction(scored.binary), norm=options.norm)
+            return Measured(None, unknown, reason=scored.nothing)
+        # The closed form, or else its definition with the number of views to sample.
+        rows = scored.top.held
+        measurement = _from_sums(TopSums(ErrorSums.of(rows), scored.binary), options)
+        bins, views = measurement.definition.bins, measurement.definition.views
+        if bins is None or views is None:
+            return measurement
+        value = sampled(rows, bins, views, options.norm, stream(options.seed, "mvce"))
+        floor = sampled_floor(rows, bins, views, options.norm, stream(options.seed, "mvce", "floor"))
+        return Measured(value, measurement.definition, floor=floor)
+
+    def sums(self, options: Options) -> Additive[TopSums]:
+        return self
+
+    def gather(self, scored: Scored, options: Options) -> TopSums:
+        return TopSums(ErrorSums.of(scored.top.held), scored.binary)
+
+    def finish(self, scores: Sequence[TopSums], options: Options) -> list[Measured]:
+        alike = replace(options, rarer=min(sums.errors.rarer for sums in scores))
+        return [_from_sums(sums, alike) for sums in scores]
+
+    def settled(self, scored: Sequence[Scored], options: Options) -> Options:
+        """Options with which, if the MVCE of one of these scores is sampled, that of all is."""
+        rare = [ErrorSums.of(one.top.held).rarer for one in scored if not one.binary and one.nothing is None]
+        return replace(options, rarer=min(rare)) if rare else options
 
 
-MVCE_SUMS = Additive(lambda scored, _: TopSums(ErrorSums.of(scored.top.held), scored.binary), _together)
+mvce = Mvce()
 
 
 def _reduction(binary: bool) -> str:
     return "positive class" if binary else "top label"
-
-
-def settled(scored: Sequence[Scored], options: Options) -> Options:
-    """Options with which the MVCE of scores of the same rows is computed in one way: if one is sampled, all are."""
-    rare = [ErrorSums.of(one.top.held).rarer for one in scored if not one.binary and one.nothing is None]
-    return replace(options, rarer=min(rare)) if rare else options
 
 
 def default_bin_size(rows: float) -> float:

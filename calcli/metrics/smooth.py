@@ -7,26 +7,15 @@ import math
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.base import Definition, Options
 from calcli.metrics.blocks import Blocks
-from calcli.metrics.reduce import measured, reduction_text
+from calcli.metrics.forms import of_ties
 
 CELLS = 1 << 14
 """Residuals are gathered on so many cells of [0, 1], each shared between the two nearest nodes."""
 
 TOLERANCE = 1e-6
 """To which the width is found, at least."""
-
-
-def smooth_ece(scored: Scored, options: Options) -> Measured:
-    """smECE: the integral of the absolute smoothed residual, at the width that equals it."""
-    definition = Definition(
-        "lower",
-        reduction=reduction_text(scored, "top", options),
-        norm=1.0,
-        approximation=f"reflected Gaussian; residuals on {CELLS} cells; the width equals the value to {TOLERANCE:g}",
-    )
-    return measured(scored, options, lambda one, how: smooth_of(one.blocks, how), "top", definition, "")
 
 
 def smooth_of(blocks: Blocks, options: Options) -> float:
@@ -74,3 +63,9 @@ def at_width(waves: FloatArray, width: float) -> float:
     damped = waves[: points + 1] * np.exp(-np.square(k * (math.pi * width)) / 2.0)
     values = np.abs(np.fft.irfft(damped, 2 * points)[: points + 1]) * (2 * points)
     return float(values.sum() - (values[0] + values[-1]) / 2.0) / points
+
+
+_APPROXIMATION = f"reflected Gaussian; residuals on {CELLS} cells; the width equals the value to {TOLERANCE:g}"
+
+smooth_ece = of_ties("top", Definition("lower", norm=1.0, approximation=_APPROXIMATION))(smooth_of)
+"""smECE: the integral of the absolute smoothed residual, at the width that equals it."""

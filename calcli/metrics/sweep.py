@@ -8,39 +8,10 @@ import numpy as np
 
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.blocks import Blocks, cumulated
-from calcli.metrics.reduce import measured, reduction_text
+from calcli.metrics.forms import of_ties
 
 MOST = 5000
 """The sweep ends here; only near-perfect separation of many rows gets so far."""
-
-
-def ece_sweep(scored: Scored, options: Options) -> Measured:
-    """The ECE at the largest number of bins up to which the label means of the bins have never fallen.
-
-    Rows that share a prediction share their labels evenly, so that their order does not matter.
-    """
-    bins = None if scored.nothing else bins_of(scored.top.blocks)
-    definition = Definition(
-        "lower",
-        binning="mass",
-        edge="the i-th sorted row of n, from 0, is in bin floor(i bins/n)",
-        reduction=reduction_text(scored, "top", options),
-        norm=1.0,
-        approximation=f"as many bins as keep the label means rising, at most {MOST}",
-    )
-    result = measured(scored, options, lambda one, how: sweep_of(one.blocks, how), "top", definition, "")
-    return result if bins is None else replace(result, reason=f"the sweep ended at {bins:,} bins")
-
-
-def sweep_of(blocks: Blocks, options: Options, norm: float = 1.0) -> float:
-    """The `norm`-mean of the gaps over the bins at which the sweep ends."""
-    blocks = blocks.held
-    cuts = blocks.cuts(bins_of(blocks))
-    weight = blocks.between(cuts, blocks.below[1])
-    gap = blocks.between(cuts, cumulated(blocks.positive - blocks.weight * blocks.prob))
-    some = weight > 0
-    weight, gap = weight[some], gap[some]
-    return float(((weight * np.abs(gap / weight) ** norm).sum() / weight.sum()) ** (1.0 / norm))
 
 
 def bins_of(blocks: Blocks) -> int:
@@ -54,3 +25,33 @@ def bins_of(blocks: Blocks) -> int:
         if (np.diff(means) < -1e-12).any():  # equal means differ by rounding
             return count - 1
     return max(1, min(round(blocks.count) - 1, MOST))
+
+
+def sweep_of(ties: Blocks, options: Options, norm: float = 1.0) -> float:
+    """The `norm`-mean of the gaps over the bins at which the sweep ends."""
+    ties = ties.held
+    cuts = ties.cuts(bins_of(ties))
+    weight = ties.between(cuts, ties.below[1])
+    gap = ties.between(cuts, cumulated(ties.positive - ties.weight * ties.prob))
+    some = weight > 0
+    weight, gap = weight[some], gap[some]
+    return float(((weight * np.abs(gap / weight) ** norm).sum() / weight.sum()) ** (1.0 / norm))
+
+
+def _ended(measured: Measured, scored: Scored, options: Options) -> Measured:
+    return replace(measured, reason=f"the sweep ended at {bins_of(scored.top.blocks):,} bins")
+
+
+_DEFINITION = Definition(
+    "lower",
+    binning="mass",
+    edge="the i-th sorted row of n, from 0, is in bin floor(i bins/n)",
+    norm=1.0,
+    approximation=f"as many bins as keep the label means rising, at most {MOST}",
+)
+
+ece_sweep = of_ties("top", _DEFINITION, complete=_ended)(sweep_of)
+"""The ECE at the largest number of bins up to which the label means of the bins have never fallen.
+
+Rows that share a prediction share their labels evenly, so that their order does not matter.
+"""

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.detection import ood_auc, prr, rejection_ratio
+from calcli.metrics.detection import ood_auc, rejection_ratio
+from calcli.metrics.ranking import prr
 from calcli.metrics.rejection import rejection_curve
 
 briefly = settings(max_examples=60)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from calcli.metrics import catalog
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.equal_mass import ECE_MASSES, Masses
+from calcli.metrics.binned import Masses, ece
 from calcli.numeric.links import sigmoid
 from tests.support.scored import gathered, rows_of
 
@@ -41,7 +41,7 @@ def crowded(draw) -> Scored:
 @pytest.mark.slow
 def test_the_error_is_as_near_as_its_bound_says(rows, bins, convention):
     options = Options(bins=bins, binning="mass", convention=convention)
-    (found,) = ECE_MASSES.finish([ECE_MASSES.gather(rows, options)], options)
+    (found,) = ece.sums(options).finish([ece.sums(options).gather(rows, options)], options)
     exact = catalog.measure(FAMILY[:1], rows, options)["ece"]
     assert abs(found.value - exact.value) <= bound_of(found) + 1e-12
     assert replace(found.definition, approximation=None) == exact.definition
@@ -66,14 +66,14 @@ def test_where_rows_of_a_cell_tie_it_is_exact(weighted):
     weight = rng.gamma(2.0, size=2000) if weighted else None
     rows = Scored((rng.random(2000) < prob).astype(np.int64), prob, weight)
     options = Options(binning="mass", bins=10)
-    (found,) = ECE_MASSES.finish([in_parts(rows, options)], options)
+    (found,) = ece.sums(options).finish([in_parts(rows, options)], options)
     assert bound_of(found) == 0.0
     assert found.value == pytest.approx(catalog.measure(FAMILY[:1], rows, options)["ece"].value, abs=1e-12)
 
 
 def in_parts(rows: Scored, options: Options):
     """From parts of them."""
-    return ECE_MASSES.gather(rows.take(slice(0, 700)), options) + ECE_MASSES.gather(
+    return ece.sums(options).gather(rows.take(slice(0, 700)), options) + ece.sums(options).gather(
         rows.take(slice(700, None)), options
     )
 
@@ -86,6 +86,6 @@ def test_the_worst_of_a_cell_is_within_the_bound():
     masses = Masses.of(rows)
     exact = catalog.measure(FAMILY[:1], rows, options)["ece"].value
     assert exact == pytest.approx(0.5, abs=1e-3)
-    (found,) = ECE_MASSES.finish([ECE_MASSES.gather(rows, options)], options)
+    (found,) = ece.sums(options).finish([ece.sums(options).gather(rows, options)], options)
     assert found.value < 1e-3
     assert exact - found.value <= masses.bound(options)

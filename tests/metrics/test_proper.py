@@ -6,7 +6,7 @@ from hypothesis import given
 from sklearn.metrics import brier_score_loss, log_loss
 
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.proper import brier, brier_rows, brier_sum, nll, nll_rows
+from calcli.metrics.proper import brier, brier_sum, nll
 from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
 DEFAULT = Options()
@@ -62,7 +62,7 @@ def test_nll_one_vs_rest_is_the_log_loss_of_each_class_probability(rows):
 
 
 @given(any_rows())
-@pytest.mark.parametrize(("metric", "per_row"), [(nll, nll_rows), (brier, brier_rows)])
+@pytest.mark.parametrize(("metric", "per_row"), [(nll, nll.rows), (brier, brier.rows)])
 def test_the_value_is_the_mean_of_the_rows(metric, per_row, rows):
     assert metric(rows, DEFAULT).value == pytest.approx(np.average(per_row(rows), weights=rows.weight), rel=1e-12)
 

@@ -8,8 +8,7 @@ from sklearn.metrics import accuracy_score, average_precision_score, roc_auc_sco
 
 from calcli.metrics import catalog
 from calcli.metrics.base import Folds, Options, Scored
-from calcli.metrics.detection import prr
-from calcli.metrics.ranking import accuracy, auc, pr_auc
+from calcli.metrics.ranking import accuracy, auc, pr_auc, prr
 from tests.support.scored import gathered, rows_of
 from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 

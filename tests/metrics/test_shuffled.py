@@ -15,7 +15,6 @@ from calcli.metrics.shuffled import (
     mvce,
     sampled,
     sampled_floor,
-    settled,
 )
 from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
@@ -173,7 +172,7 @@ def test_scores_side_by_side_are_all_sampled_if_one_must_be():
     right, other = Scored(label, prob), Scored(label, rng.permutation(prob))
     assert mvce(other, Options()).definition.views is None
     assert mvce(right, Options()).definition.views is not None
-    options = settled([right, other], Options())
+    options = mvce.settled([right, other], Options())
     one, two = mvce(right, options), mvce(other, options)
     assert one.definition == two.definition
     assert "sampled" in two.definition.approximation

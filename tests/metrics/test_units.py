@@ -21,7 +21,7 @@ from calcli.metrics.diagnosis import diagnose
 from calcli.metrics.groups import by_group
 from calcli.metrics.joint_test import GapSums, joint_test
 from calcli.metrics.paired import of_units, paired, paired_difference
-from calcli.metrics.proper import nll_rows
+from calcli.metrics.proper import nll
 from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
 from calcli.numeric.links import logit
 from tests.support.scored import rows_of
@@ -112,9 +112,9 @@ def test_the_recalibration_is_fitted_without_each_unit(metric, free: int) -> Non
 def test_copies_in_a_unit_tell_nothing_new() -> None:
     rows = rows_of(2000)
     other = replace(rows, prob=np.clip(rows.prob + 0.05, 0.0, 0.99))
-    alone, by_unit = paired(other, rows, nll_rows), paired(repeated(other), repeated(rows), nll_rows)
+    alone, by_unit = paired(other, rows, nll.rows), paired(repeated(other), repeated(rows), nll.rows)
     assert by_unit.value == pytest.approx(alone.value, rel=1e-9)
-    degrees = min(1999, freedom((difference := nll_rows(other) - nll_rows(rows)) - difference.mean()))
+    degrees = min(1999, freedom((difference := nll.rows(other) - nll.rows(rows)) - difference.mean()))
     wider = stats.t.ppf(0.975, degrees) / stats.norm.ppf(0.975)
     assert by_unit.hi - by_unit.lo == pytest.approx(wider * (alone.hi - alone.lo), rel=1e-3)
     for metric in (slope, intercept):
