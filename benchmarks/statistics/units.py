@@ -22,7 +22,7 @@ from calcli.metrics.diagnosis import diagnose
 from calcli.metrics.groups import adjusted, by_group
 from calcli.metrics.joint_test import GapSums
 from calcli.metrics.paired import paired
-from calcli.metrics.proper import nll_rows
+from calcli.metrics.proper import nll
 from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
 from calcli.numeric.links import logit, sigmoid
 
@@ -91,8 +91,8 @@ def coverage(repeats: int) -> None:
             prob, label, unit = table.draw(seed)
             one, other = Scored(label, worse(prob), units=unit), Scored(label, prob, units=unit)
             found = [
-                paired(replace(one, units=None), replace(other, units=None), nll_rows),
-                paired(one, other, nll_rows),
+                paired(replace(one, units=None), replace(other, units=None), nll.rows),
+                paired(one, other, nll.rows),
             ]
             ends = [(each.lo, truth, each.hi) for each in found]
             ends += [

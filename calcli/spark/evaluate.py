@@ -129,7 +129,7 @@ def _clusters(
     named_scores: NamedScores,
     chosen: Sequence[metrics.MetricSpec],
 ) -> Clustering | None:
-    if not any(metric.clusters for metric in chosen):
+    if not any(metric.family == "clustered" for metric in chosen):
         return None
     if request.clusters_from is not None:
         return by_column(example, scores[0].binding, request.clusters_from, "--clusters-from")[1]

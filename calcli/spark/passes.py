@@ -31,8 +31,8 @@ from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
-from calcli.metrics.additive import OfProblems
 from calcli.metrics.base import Folds, Options, Scored
+from calcli.metrics.forms import OfProblems
 from calcli.metrics.ranking import AUC_SUMS, Cells
 from calcli.metrics.unit_means import UNITS
 from calcli.reports.drift_baseline import LogOdds, Products
