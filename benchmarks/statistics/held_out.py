@@ -18,8 +18,7 @@ from calcli.fitting.cross_validation import predict_held_out
 from calcli.fitting.splits import Holdout, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.metrics.base import Scored
-from calcli.metrics.fold_fits import missing
-from calcli.metrics.paired import paired, widened
+from calcli.metrics.paired import missing, paired, widened
 from calcli.metrics.proper import nll
 from calcli.numeric.links import sigmoid
 

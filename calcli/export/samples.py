@@ -10,7 +10,7 @@ import polars as pl
 from calcli.export.subexpressions import inputs, tested_values
 from calcli.expressions import Term
 from calcli.numeric.links import sigmoid, softmax
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 from calcli.tables.binding_types import Binding
 
 Values: TypeAlias = "list[float | str | bool | None]"

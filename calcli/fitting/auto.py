@@ -26,8 +26,7 @@ from calcli.methods.base import Params, number
 from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics.base import Folds
-from calcli.numeric.folds import folds, group_folds
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import folds, group_folds, stream
 
 FOLDS, ONE_FOLD = Holdout("cv", folds=5), Holdout("share", share=0.2)
 
@@ -120,7 +119,7 @@ def select(
 def _parts(splits: Splits, held: Batch, seed: int) -> IntArray:
     """Which held-out rows are mixed with weights that follow from all others: those of a fold, or of units."""
     if splits.folds is not None:
-        return splits.folds.place
+        return splits.folds.fold_of
     if held.units is not None and np.ptp(held.units.rank) > 0:
         return group_folds(held.units.rank, FOLDS.folds, stream(seed, "parts"))
     return folds(len(held), FOLDS.folds, stream(seed, "parts"))

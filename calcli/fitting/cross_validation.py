@@ -14,7 +14,7 @@ from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import PLAIN, FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
-from calcli.metrics.fold_fits import LEAST, MOST, FoldFits
+from calcli.metrics.paired import LEAST_FOLDS, MOST_FOLDS, FoldFits
 
 NONE_KNOWN: Mapping[int, FittedMethod] = {}
 
@@ -72,7 +72,7 @@ def predict_held_out(
 
 def step_of(batch: Batch, splits: Splits) -> int:
     """Which rows each fold's calibrator predicts for `FoldFits`: each so many-th, none where it is 0."""
-    if not splits.partition or not LEAST <= len(splits) <= MOST:
+    if not splits.partition or not LEAST_FOLDS <= len(splits) <= MOST_FOLDS:
         return 0
     return max(1, batch.score.size * len(splits) // SAID)
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from calcli.batch import IntArray, Units
 from calcli.errors import FitError, UsageError
 from calcli.metrics.base import Folds
-from calcli.numeric.folds import Split, folds, group_folds, held_out, held_out_groups, last_in_time, time_spans
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import Split, folds, group_folds, held_out, held_out_groups, last_in_time, stream, time_spans
 
 Mask = NDArray[np.bool_]
 

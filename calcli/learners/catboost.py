@@ -20,8 +20,7 @@ from calcli import extras
 from calcli.batch import Column, FloatArray, IntArray
 from calcli.errors import FitError
 from calcli.learners import cbm
-from calcli.numeric.folds import held_out
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import held_out, stream
 from calcli.numeric.threads import threads
 
 if TYPE_CHECKING:

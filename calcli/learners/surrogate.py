@@ -16,7 +16,7 @@ from calcli.batch import Batch, FloatArray
 from calcli.learners import catboost
 from calcli.learners.encoding import feature_codes
 from calcli.numeric.links import log_softmax
-from calcli.numeric.score_folds import in_class_order, row_keys
+from calcli.numeric.seeded import in_class_order, row_keys
 from calcli.numeric.sums import totals
 
 if TYPE_CHECKING:

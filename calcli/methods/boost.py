@@ -29,10 +29,9 @@ from calcli.methods.trees.distinct_rows import distinct
 from calcli.methods.trees.held_out_choice import best, enough, held_out_splits
 from calcli.methods.trees.lookups import sums
 from calcli.numeric import link_terms
-from calcli.numeric.folds import Split
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
-from calcli.numeric.score_folds import class_order, ordered
+from calcli.numeric.seeded import Split, class_order, ordered
 from calcli.state import Json, State, nest, pack_texts, unnest, unpack_texts
 
 if TYPE_CHECKING:

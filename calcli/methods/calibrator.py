@@ -21,9 +21,9 @@ from calcli.methods import catalog
 from calcli.methods.base import READS, SETTINGS, WHOLE_TABLE, Chosen, Method, Params, Section, Sums, SumsMethod
 from calcli.methods.one_vs_rest import OneVsRest, OneVsRestSums
 from calcli.methods.spec import MethodSpec
-from calcli.numeric.folds import Split
 from calcli.numeric.links import open_interval
 from calcli.numeric.probing import BROKEN, PROBED, any_column
+from calcli.numeric.seeded import Split
 from calcli.state import Json, State, nest, unnest
 
 _COUNTS = "rows and weight"

@@ -21,15 +21,16 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray, IntArray
 from calcli.errors import UsageError
 from calcli.metrics.base import Definition, Options, Scored
-from calcli.metrics.blocks import Blocks
 from calcli.metrics.conventions import convention
 from calcli.metrics.forms import Additive, ByProblem, OfProblems, ProblemMetric, Reduction, of_ties
 from calcli.metrics.ranking import CELLS, CELLS_PER_UNIT, Cells, Merged, cell_of, rounded_up
+from calcli.metrics.tied import TiedScores
 from calcli.numeric import bins
 from calcli.numeric.sums import totals
+from calcli.records import added
 
 NEARLY_NORMAL = 25.0
-"""From this variance on a binomial's mean deviation is the normal one to within a hundredth."""
+"""The variance from which on a binomial's mean deviation is the normal one to within a hundredth."""
 
 UNBINNED = "every row is on the edge that the convention leaves out"
 
@@ -52,14 +53,11 @@ class BinSums:
     noise: FloatArray
 
     @classmethod
-    def nothing(cls, count: int) -> BinSums:
+    def empty(cls, count: int) -> BinSums:
         """The sums over no rows, of `count` bins."""
         return cls(*np.zeros((4, count)))
 
-    def __add__(self, other: BinSums) -> BinSums:
-        return BinSums(
-            self.weight + other.weight, self.prob + other.prob, self.label + other.label, self.noise + other.noise
-        )
+    __add__ = added
 
     @property
     def shares(self) -> FloatArray:
@@ -126,20 +124,20 @@ def sums_by(scored: Scored, place: IntArray, count: int) -> BinSums:
 def binned_sums(scored: Scored, edges: FloatArray, name: str = "sklearn") -> BinSums:
     """The sums over the rows between `edges`, and in the bins that a convention adds to them; binary only."""
     rule, count = convention(name), len(edges) + 1
-    total = BinSums.nothing(count)
+    total = BinSums.empty(count)
     for part in scored.parts():
-        total += sums_by(part, rule.place(part.prob, edges), count)
+        total += sums_by(part, rule.locate(part.prob, edges), count)
     return _without_the_dropped(total, name)
 
 
-def block_sums(blocks: Blocks, options: Options) -> BinSums:
-    """The same from blocks, whose edges of equal mass are cut here."""
+def tied_sums(ties: TiedScores, options: Options) -> BinSums:
+    """The sums over bins from ties, between which the edges of equal mass are cut."""
     if options.binning == "mass":
-        blocks = blocks.held
-    edges = edges_of(options, blocks)
-    starts, into = convention(options.convention).runs(blocks.prob, edges)
-    noise = blocks.square * blocks.prob * (1.0 - blocks.prob)
-    columns = (blocks.weight, blocks.weight * blocks.prob, blocks.positive, noise)
+        ties = ties.with_positive_weight
+    edges = edges_of(options, ties)
+    starts, into = convention(options.convention).runs(ties.prob, edges)
+    noise = ties.square * ties.prob * (1.0 - ties.prob)
+    columns = (ties.weight, ties.weight * ties.prob, ties.positive, noise)
     sums = np.zeros((4, len(edges) + 1))
     for row, column in enumerate(columns):
         sums[row, into] = np.add.reduceat(column, starts)
@@ -155,22 +153,22 @@ def _without_the_dropped(sums: BinSums, name: str) -> BinSums:
     return BinSums(weight, prob, label, noise)
 
 
-def edges_of(options: Options, blocks: Blocks | None) -> FloatArray:
-    """The edges of the bins; those of equal mass are cut between the rows of `blocks`, which must all hold some."""
+def edges_of(options: Options, ties: TiedScores | None) -> FloatArray:
+    """The edges of the bins; those of equal mass are cut between the rows of `ties`, which must all hold some."""
     rule = convention(options.convention)
     count = rule.count(options.bin_count)
-    if options.binning == "width" or blocks is None:
+    if options.binning == "width" or ties is None:
         return bins.width_edges(count)
     if rule.side == "truncated":
         raise UsageError(f"{options.convention} has no bins of equal mass", hint="try: --convention sklearn")
-    return rule.mass_edges(blocks, count)
+    return rule.mass_edges(ties, count)
 
 
 def _sums(scored: Scored, options: Options) -> BinSums:
     """Bins of equal width need no order of the rows."""
     if options.binning == "width":
         return binned_sums(scored, edges_of(options, None), options.convention)
-    return block_sums(scored.blocks, options)
+    return tied_sums(scored.ties, options)
 
 
 def gap_norm(scored: Scored, options: Options, norm: float) -> float | None:
@@ -183,7 +181,7 @@ def _norm(sums: BinSums, norm: float) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Masses:
+class EqualMassSums:
     """Sums over the rows of each cell.
 
     Attributes
@@ -206,9 +204,9 @@ class Masses:
     square: FloatArray
     heaviest: float
 
-    def __add__(self, other: Masses) -> Masses:
+    def __add__(self, other: EqualMassSums) -> EqualMassSums:
         merged = Merged(self.cells.cell, other.cells.cell)
-        return Masses(
+        return EqualMassSums(
             self.cells + other.cells,
             merged.all(self.rows, other.rows),
             merged.all(self.prob, other.prob),
@@ -217,7 +215,7 @@ class Masses:
         )
 
     @classmethod
-    def of(cls, scored: Scored) -> Masses:
+    def of(cls, scored: Scored) -> EqualMassSums:
         weight = np.ones(len(scored)) if scored.weight is None else scored.weight
         scored = replace(scored, odds=None)
         cell = cell_of(scored)
@@ -233,14 +231,14 @@ class Masses:
         )
 
     @property
-    def blocks(self) -> Blocks:
-        """The cells that hold rows as blocks of tied rows, each at its mean probability."""
+    def ties(self) -> TiedScores:
+        """The cells that hold rows as ties of tied rows, each at its mean probability."""
         filled = self._held
         positive = self.cells.positive[filled]
         weight = positive + self.cells.negative[filled]
         mean = self.prob[:, filled].sum(axis=0) / weight
         prob = np.where(self.cells.mixed[filled], mean, self.cells.lowest[filled])
-        return Blocks(prob, self.rows[filled], weight, positive, self.square[filled])
+        return TiedScores(prob, self.rows[filled], weight, positive, self.square[filled])
 
     @property
     def _held(self) -> NDArray[np.bool_]:
@@ -248,28 +246,28 @@ class Masses:
 
     def bound(self, options: Options) -> float:
         """An upper bound of the difference between the error of bins cut between cells and of bins cut between rows."""
-        filled, blocks = self._held, self.blocks
+        filled, ties = self._held, self.ties
         mixed = self.cells.mixed[filled]
         if not mixed.any():
             return 0.0
         # Only cells of several probabilities on an edge can have rows in the wrong bin. With unequal weights the place
         # of an edge is itself uncertain, so that all cells near it count.
-        cut = np.isin(blocks.prob, edges_of(options, blocks)[1:-1]) & mixed
-        if not np.allclose(blocks.square * blocks.rows, blocks.weight**2, rtol=1e-12) or not blocks.even:
-            cut |= self._near_cuts(blocks, len(edges_of(options, blocks)) - 1)
+        cut = np.isin(ties.prob, edges_of(options, ties)[1:-1]) & mixed
+        if not np.allclose(ties.square * ties.rows, ties.weight**2, rtol=1e-12) or not ties.even:
+            cut |= self._near_cuts(ties, len(edges_of(options, ties)) - 1)
         low, high = self.prob[0, filled], self.cells.positive[filled] - self.prob[1, filled]
-        return float((low + high + np.maximum(low, high))[cut].sum()) / blocks.total
+        return float((low + high + np.maximum(low, high))[cut].sum()) / ties.total
 
-    def _near_cuts(self, blocks: Blocks, count: int) -> NDArray[np.bool_]:
+    def _near_cuts(self, ties: TiedScores, count: int) -> NDArray[np.bool_]:
         """Cells in which an edge may lie whose place depends on how the weight is spread over the rows of a cell.
 
         Rows stand at the middles of their weights, between the middles of the first and the last one: an edge is
         nowhere further than two of the greatest weights from its share of all.
         """
-        end = np.cumsum(blocks.weight)
-        start = end - blocks.weight
+        end = np.cumsum(ties.weight)
+        start = end - ties.weight
         near = np.zeros(len(end), dtype=np.bool_)
-        for share in np.arange(1, count) / count * blocks.total:
+        for share in np.arange(1, count) / count * ties.total:
             near |= (end >= share - 2.0 * self.heaviest) & (start <= share + 2.0 * self.heaviest)
         return near
 
@@ -298,7 +296,7 @@ def _gaps(
     reduction: Reduction = "binned",
     *,
     floor: bool = False,
-    masses: ByProblem[Masses] | None = None,
+    masses: ByProblem[EqualMassSums] | None = None,
     by_mass: bool = False,
 ) -> ProblemMetric:
     """The `norm`-mean of the gaps of each problem.
@@ -327,8 +325,8 @@ def _gaps(
         (lambda sums, _: sums.floor) if floor else None,
     )
 
-    def pooled(ties: Blocks, options: Options) -> float | None:
-        return _norm(block_sums(ties, how(options)), norm)
+    def pooled(ties: TiedScores, options: Options) -> float | None:
+        return _norm(tied_sums(ties, how(options)), norm)
 
     def sums(options: Options) -> Additive[Any] | None:
         if how(options).binning == "width":
@@ -338,25 +336,27 @@ def _gaps(
     return ProblemMetric(here, pooled, sums=sums)
 
 
-def _mass_gaps(reduction: Reduction, floor: Callable[[Masses, Options], float] | None = None) -> ByProblem[Masses]:
+def _mass_gaps(
+    reduction: Reduction, floor: Callable[[EqualMassSums, Options], float] | None = None
+) -> ByProblem[EqualMassSums]:
     """The mean gap of bins of equal mass that are cut between cells."""
 
-    def value(masses: Masses, options: Options) -> float | None:
-        blocks = masses.blocks
-        return block_sums(blocks, options).norm(1.0) if len(blocks.prob) else None
+    def value(masses: EqualMassSums, options: Options) -> float | None:
+        ties = masses.ties
+        return tied_sums(ties, options).norm(1.0) if len(ties.prob) else None
 
-    def definition(scores: Sequence[OfProblems[Masses]], options: Options) -> Definition:
+    def definition(scores: Sequence[OfProblems[EqualMassSums]], options: Options) -> Definition:
         bound = max((part.bound(options) for score in scores for part in score.parts if part.rows.any()), default=0.0)
         text = f"histogram: cut between log-odds 1/{CELLS_PER_UNIT} apart, right to {rounded_up(bound)}"
         return replace(_definition(1.0, options), approximation=text)
 
-    return ByProblem(reduction, lambda one, _: Masses.of(one), value, definition, UNBINNED, floor)
+    return ByProblem(reduction, lambda one, _: EqualMassSums.of(one), value, definition, UNBINNED, floor)
 
 
 ece = _gaps(
     1.0,
     floor=True,
-    masses=_mass_gaps("binned", lambda masses, options: block_sums(masses.blocks, options).floor),
+    masses=_mass_gaps("binned", lambda masses, options: tied_sums(masses.ties, options).floor),
 )
 """Expected calibration error: the mean over bins of |mean p - mean y|, each bin counting by its weight.
 
@@ -389,14 +389,14 @@ def _debiased(scored: Scored, options: Options) -> Definition:
 
 
 @of_ties("top", _debiased)
-def ece_debiased(ties: Blocks, options: Options) -> float:
+def ece_debiased(ties: TiedScores, options: Options) -> float:
     """Debiased calibration error (Kumar, Liang & Ma 2019): squared gaps less what chance adds to them.
 
     The root of sum n_b/n [(mean p - mean y)^2 - ybar (1 - ybar)/(n_b - 1)].
 
     With weights n_b is Kish's effective number of rows, (sum w)^2 / sum w^2: the variance of the mean label.
     """
-    ties = ties.held
+    ties = ties.with_positive_weight
     cuts = ties.halfway_cuts(options.bin_count)
     place, count = np.searchsorted(cuts, ties.prob, side="left"), len(cuts) + 1
     columns = (ties.weight, ties.weight * ties.prob, ties.positive, ties.square)

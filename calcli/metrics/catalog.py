@@ -53,7 +53,7 @@ class MetricSpec:
         return cast("Metric", getattr(importlib.import_module(module), name))
 
     def load_rows(self) -> RowLoss | None:
-        """What each row adds to a metric that is a mean over rows, before weighting."""
+        """The loss of each row, before weighting, of a metric that is a mean over rows."""
         return self.load().rows if self.row_mean else None
 
     def load_sums(self, options: Options) -> Additive[Any] | None:
@@ -98,32 +98,33 @@ METRICS = (
     _spec("mce", "binned", "binned", "largest gap of a bin"),
     _spec("classwise_ece", "binned", "binned", "mean one-vs-rest ECE of all classes"),
     _spec("ada_ece", "binned", "binned", "root mean square gap over bins of equal mass (CCL)"),
-    _spec("ece_sweep", "binned", "sweep", "ECE with the most bins whose observed rates still rise (Roelofs)"),
+    _spec("ece_sweep", "binned", "adaptive", "ECE with the most bins whose observed rates still rise (Roelofs)"),
     _spec("ece_debiased", "binned", "binned", "root mean square gap, corrected for chance (Kumar)"),
-    _spec("smooth_ece", "smoothed", "smooth", "kernel-smoothed gap with automatic bandwidth (Blasiok & Nakkiran)"),
-    _spec("ecce", "smoothed", "cumulative", "range of the cumulative gap in standard deviations, with a p-value"),
-    _spec("mvce", "shuffled", "shuffled", "multi-view calibration error: mean gap in random groups of rows",
+    _spec("smooth_ece", "smoothed", "adaptive", "kernel-smoothed gap with automatic bandwidth (Blasiok & Nakkiran)"),
+    _spec("ecce", "smoothed", "adaptive", "range of the cumulative gap in standard deviations, with a p-value"),
+    _spec("mvce", "shuffled", "multi_view", "multi-view calibration error: mean gap in random groups of rows",
           default=True),
     _spec("cece", "clustered", "clustered", "clustered calibration error: mean gap in clusters of similar rows",
           default=True),
     _spec("cece_ada", "clustered", "clustered", "root mean square gap over clusters: CECE as in the paper"),
     _spec("cece_mce", "clustered", "clustered", "largest gap of a cluster"),
-    _spec("pud", "regression", "mean_ratio", "mean prediction divided by mean label (MBCT)",
+    _spec("pud", "regression", "regression", "mean prediction divided by mean label (MBCT)",
           direction="target", kind="smooth"),
-    _spec("slope", "regression", "cox", "slope of logistic recalibration (Cox), 1 if calibrated",
+    _spec("slope", "regression", "regression", "slope of logistic recalibration (Cox), 1 if calibrated",
           direction="target", kind="smooth"),
-    _spec("intercept", "regression", "cox", "intercept of logistic recalibration with slope 1, 0 if calibrated",
+    _spec("intercept", "regression", "regression", "intercept of logistic recalibration with slope 1, 0 if calibrated",
           direction="target", kind="smooth"),
-    _spec("brier_reliability", "decomposition", "corp", "part of the Brier score that isotonic recalibration removes"),
-    _spec("brier_resolution", "decomposition", "corp", "gain of the recalibrated score over the base rate",
+    _spec("brier_reliability", "decomposition", "proper",
+          "part of the Brier score that isotonic recalibration removes"),
+    _spec("brier_resolution", "decomposition", "proper", "gain of the recalibrated score over the base rate",
           direction="higher", kind="test"),
-    _spec("brier_uncertainty", "decomposition", "corp", "Brier score of the base rate alone",
+    _spec("brier_uncertainty", "decomposition", "proper", "Brier score of the base rate alone",
           direction="target", kind="smooth"),
     _spec("hosmer_lemeshow", "test", "significance", "chi-squared over ten groups of equal mass, with a p-value",
           kind="test"),
     _spec("spiegelhalter_z", "test", "significance", "Brier score less its mean if calibrated, in standard deviations",
           direction="target", kind="test"),
-    _spec("tv", "linked", "total_variation", "total variation of the confidence over the edges of a graph (RECAL)",
+    _spec("tv", "linked", "clustered", "total variation of the confidence over the edges of a graph (RECAL)",
           kind="test"),
 )
 # fmt: on
@@ -176,7 +177,7 @@ def settled(chosen: Iterable[MetricSpec], scored: Sequence[Scored], options: Opt
 
 def measure(chosen: Iterable[MetricSpec], scored: Scored, options: Options) -> dict[str, Measured]:
     """Each metric of one score; None with the reason where it is undefined, never NaN or infinite."""
-    scored = scored.moderate
+    scored = scored.with_scaled_weights
     return {metric.name: finite(metric.load()(scored, options)) for metric in chosen}
 
 

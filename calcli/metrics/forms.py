@@ -15,8 +15,9 @@ from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 from calcli.batch import FloatArray
 from calcli.metrics.base import Definition, Measured, Options, Scored
-from calcli.metrics.blocks import Blocks
 from calcli.metrics.conventions import convention
+from calcli.metrics.tied import TiedScores
+from calcli.records import added
 
 Reduction = Literal["top", "confidence", "binned", "macro", "each", "sum"]
 """``top``: the predicted class of more than two. ``confidence``: also of two. ``binned``: ``top``, or what the
@@ -24,7 +25,7 @@ convention takes. ``macro``: the mean over classes one-vs-rest. ``each``: that m
 sum over classes one-vs-rest."""
 
 RowLoss = Callable[[Scored], FloatArray]
-"""What each row adds to a mean, before weighting."""
+"""The loss of each row, before weighting."""
 
 
 class Sums(Protocol):
@@ -73,11 +74,7 @@ class LossSums:
     per_class: tuple[float, ...] | None
     binary: bool
 
-    def __add__(self, other: LossSums) -> LossSums:
-        per_class = None
-        if self.per_class is not None:
-            per_class = tuple(map(sum, zip(self.per_class, other.per_class or (), strict=True)))
-        return LossSums(self.weight + other.weight, self.loss + other.loss, per_class, self.binary)
+    __add__ = added
 
 
 class RowMean(Metric):
@@ -99,8 +96,8 @@ class RowMean(Metric):
         self.__doc__ = rows.__doc__
 
     def __call__(self, scored: Scored, options: Options) -> Measured:
-        if scored.nothing:
-            return Measured(None, self._definition[not scored.binary], reason=scored.nothing)
+        if scored.undefined_reason:
+            return Measured(None, self._definition[not scored.binary], reason=scored.undefined_reason)
         return self.finish([self.gather(scored, options)], options)[0]
 
     def sums(self, options: Options) -> Additive[LossSums]:
@@ -153,12 +150,7 @@ class OfProblems(Generic[S]):
     parts: tuple[S, ...]
     rest: tuple[S, ...]
 
-    def __add__(self, other: OfProblems[S]) -> OfProblems[S]:
-        return OfProblems(self.binary, _added(self.parts, other.parts), _added(self.rest, other.rest))
-
-
-def _added(some: tuple[Any, ...], more: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(one + other for one, other in zip(some, more, strict=True))
+    __add__ = added
 
 
 @dataclass(frozen=True)
@@ -191,8 +183,8 @@ class ByProblem(Generic[S]):
     def measure(self, scored: Scored, options: Options) -> Measured:
         """The metric of all rows, one problem after the other."""
         definition = self._definition([scored], options)
-        if scored.nothing:
-            return Measured(None, definition, reason=scored.nothing)
+        if scored.undefined_reason:
+            return Measured(None, definition, reason=scored.undefined_reason)
         values: list[float | None] = []
         floor = None
         for one in problems(scored, self.reduction, options):
@@ -263,7 +255,7 @@ class ProblemMetric(Metric):
     def __init__(
         self,
         here: ByProblem[Any],
-        pooled: Callable[[Blocks, Options], float | None],
+        pooled: Callable[[TiedScores, Options], float | None],
         *,
         sums: Callable[[Options], Additive[Any] | None] = lambda options: None,
         ranked: bool = False,
@@ -275,7 +267,7 @@ class ProblemMetric(Metric):
 
     def __call__(self, scored: Scored, options: Options) -> Measured:
         found = self._here.measure(scored, options)
-        return found if self._complete is None or scored.nothing else self._complete(found, scored, options)
+        return found if self._complete is None or scored.undefined_reason else self._complete(found, scored, options)
 
     def sums(self, options: Options) -> Additive[Any] | None:
         return self._sums(options)
@@ -290,7 +282,7 @@ def of_ties(
     sums: Additive[Any] | None = None,
     ranked: bool = False,
     complete: Callable[[Measured, Scored, Options], Measured] | None = None,
-) -> Callable[[Callable[[Blocks, Options], float | None]], ProblemMetric]:
+) -> Callable[[Callable[[TiedScores, Options], float | None]], ProblemMetric]:
     """Makes a metric of the number of a binary problem from its tied scores.
 
     `of_rows` gives that number of rows where they tell more than their tied scores do, or tell it sooner; `sums`, and
@@ -300,10 +292,10 @@ def of_ties(
     def defined(scores: Sequence[Scored], options: Options) -> Definition:
         return definition if isinstance(definition, Definition) else definition(scores[0], options)
 
-    def made(value: Callable[[Blocks, Options], float | None]) -> ProblemMetric:
+    def made(value: Callable[[TiedScores, Options], float | None]) -> ProblemMetric:
         here: ByProblem[Any]
         if of_rows is None:
-            here = ByProblem(reduction, lambda one, _: one.blocks, value, defined, undefined)
+            here = ByProblem(reduction, lambda one, _: one.ties, value, defined, undefined)
         else:
             here = ByProblem(reduction, lambda one, _: one, of_rows, defined, undefined)
         return ProblemMetric(here, value, sums=lambda _: sums, ranked=ranked, complete=complete)

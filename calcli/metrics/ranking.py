@@ -1,4 +1,4 @@
-"""How well the scores rank, and how often the predicted class is right."""
+"""Metrics of the order of the scores, and of the class that they predict."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray, spans
 from calcli.metrics.base import Definition, Options, Scored
-from calcli.metrics.blocks import Blocks, dot
 from calcli.metrics.forms import ByProblem, OfProblems, RowMean, of_ties
+from calcli.metrics.tied import TiedScores, dot
 from calcli.numeric.links import drawn_in, scores
 
 WITHIN_FOLDS = "within each held-out fold"
@@ -77,7 +77,7 @@ def _counted(prob: FloatArray, label: LabelArray) -> float | None:
 
 
 def _ties(keys: IntArray, some: slice) -> int:
-    """How many pairs of both labels share a value, of the values whose last negative row is among `some`."""
+    """The number of pairs of both labels that share a value, of values whose last negative row is among `some`."""
     pair = keys[some.start : some.stop + 1]
     mixed = some.start + np.flatnonzero(pair[1:] - pair[:-1] == 1)  # from 2 v + 0 to 2 v + 1
     mixed = mixed[keys[mixed] & 1 == 0]
@@ -118,7 +118,7 @@ CELLS_PER_UNIT = 4096
 _OUTERMOST = math.ceil(float(drawn_in(np.array([750.0]))[0]) * CELLS_PER_UNIT)
 
 CELLS = 2 * _OUTERMOST + 1
-"""How many of them there are."""
+"""The number of these cells."""
 
 
 def cell_of(scored: Scored) -> IntArray:
@@ -180,7 +180,7 @@ class Cells:
     def of(cls, scored: Scored) -> Cells:
         cell, ranked = cell_of(scored), scored.ranked.prob
         if scored.folds is not None:
-            cell = cell + CELLS * scored.folds.place
+            cell = cell + CELLS * scored.folds.fold_of
         first = int(cell.min()) if len(cell) else 0
         cell -= first
         count = int(cell.max(initial=-1)) + 1
@@ -222,7 +222,7 @@ class Cells:
 
     @property
     def bound(self) -> float:
-        """How far it may be off: a pair in one cell counts half, and may have had to count 0 or 1."""
+        """The most that the area may be off by: a pair in one cell counts half, and may have had to count 0 or 1."""
         within = dot(self.positive[self.mixed], self.negative[self.mixed])
         return within / 2.0 / self.pairs if self.pairs > 0 else 0.0
 
@@ -262,7 +262,7 @@ def _within_folds(scored: Scored, options: Options) -> Definition:
     sums=AUC_SUMS,
     ranked=True,
 )
-def auc(ties: Blocks, options: Options) -> float | None:
+def auc(ties: TiedScores, options: Options) -> float | None:
     """Area under the ROC curve: how often a positive row scores above a negative one, ties counting half.
 
     With more than two classes, the mean over classes of each one against the rest; classes that do not occur are left
@@ -274,7 +274,7 @@ def auc(ties: Blocks, options: Options) -> float | None:
     return dot(ties.positive, below - negative / 2.0) / pairs if pairs > 0 else None
 
 
-def _rejection_ratio(ties: Blocks, options: Options) -> float | None:
+def _rejection_ratio(ties: TiedScores, options: Options) -> float | None:
     area = auc.pooled(ties, options)
     return None if area is None else 200.0 * area - 100.0
 
@@ -283,16 +283,16 @@ prr = of_ties(
     "confidence",
     _within_folds,
     NO_ORDER,
-    of_rows=lambda one, options: over_folds(one, lambda part: _rejection_ratio(part.blocks, options), pairs),
+    of_rows=lambda one, options: over_folds(one, lambda part: _rejection_ratio(part.ties, options), pairs),
 )(_rejection_ratio)
 """Prediction-rejection ratio of a score by its own uncertainty, 1 - the probability of the predicted class.
 
-The loss is 0 or 1, so that `calcli.metrics.detection.rejection_ratio` is 200 AUC - 100 of that probability as a score
+The loss is 0 or 1, so that `calcli.metrics.rejection.rejection_ratio` is 200 AUC - 100 of that probability as a score
 for being right.
 """
 
 
-def _average_precision(ties: Blocks, options: Options) -> float | None:
+def _average_precision(ties: TiedScores, options: Options) -> float | None:
     positive, weight = np.cumsum(ties.positive[::-1]), np.cumsum(ties.weight[::-1])
     if not positive[-1] > 0:
         return None
@@ -309,7 +309,7 @@ pr_auc = of_ties(
     "macro",
     _step_function,
     "no row is positive",
-    of_rows=lambda one, how: over_folds(one.ranked, lambda part: _average_precision(part.blocks, how), positives),
+    of_rows=lambda one, how: over_folds(one.ranked, lambda part: _average_precision(part.ties, how), positives),
     ranked=True,
 )(_average_precision)
 """Average precision: the precision at each threshold, weighted by the recall that the threshold adds.

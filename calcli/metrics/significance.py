@@ -9,14 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.metrics import unit_signs
 from calcli.metrics.base import Definition, Measured, Options, Scored
-from calcli.metrics.blocks import Blocks
 from calcli.metrics.forms import of_ties
-from calcli.metrics.paired import paired_difference
+from calcli.metrics.paired import merged_units, paired_difference, signed_sums, unit_table
+from calcli.metrics.tied import TiedScores
 from calcli.numeric import bins
 from calcli.numeric.links import logit
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 
 GROUPS = 10
 
@@ -37,17 +36,17 @@ class _Groups(NamedTuple):
     gap: FloatArray
 
     @classmethod
-    def of(cls, blocks: Blocks) -> _Groups:
-        place = bins.assign(blocks.prob, blocks.quantiles(GROUPS))
-        rest = blocks.weight * (1.0 - blocks.prob)  # summed by itself: 1 less a mean near 1 has no digits left
-        columns = (blocks.weight, blocks.weight * blocks.prob, rest, blocks.positive, blocks.square)
+    def of(cls, ties: TiedScores) -> _Groups:
+        place = bins.assign(ties.prob, ties.quantiles(GROUPS))
+        rest = ties.weight * (1.0 - ties.prob)  # summed by itself: 1 less a mean near 1 has no digits left
+        columns = (ties.weight, ties.weight * ties.prob, rest, ties.positive, ties.square)
         sums = np.stack([np.bincount(place, column, minlength=GROUPS) for column in columns])
         weight, expected, rest, observed, square = sums[:, sums[0] > 0]
         return cls(weight**2 / square, expected / weight, rest / weight, (observed - expected) / weight)
 
     @property
     def variance(self) -> FloatArray:
-        """Of the gaps, if the score is calibrated."""
+        """The variance of the gaps, if the score is calibrated."""
         each: FloatArray = self.prob * self.rest / self.rows
         return each
 
@@ -78,15 +77,15 @@ def _p_by_unit(rows: Scored, groups: _Groups) -> float | None:
     """How often gaps whose sign is drawn by unit show as much; None where rows have no units."""
     if rows.units is None:
         return None
-    rows = rows.held
+    rows = rows.with_positive_weight
     assert rows.units is not None
-    place = np.unique(bins.assign(rows.prob, rows.blocks.quantiles(GROUPS)), return_inverse=True)[1]
+    place = np.unique(bins.assign(rows.prob, rows.ties.quantiles(GROUPS)), return_inverse=True)[1]
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    gaps = unit_signs.table(unit_signs.merged(rows.units), place, weight * (rows.label - rows.prob), len(groups.rows))
+    gaps = unit_table(merged_units(rows.units), place, weight * (rows.label - rows.prob), len(groups.rows))
     some = groups.variance > 0
     noise = groups.variance[some] * np.bincount(place, weight)[some] ** 2
     found, *drawn = (
-        (sums[:, some] ** 2 / noise).sum(axis=1) for sums in (gaps.sum(axis=0)[None], unit_signs.signed(gaps, DRAWS, 0))
+        (sums[:, some] ** 2 / noise).sum(axis=1) for sums in (gaps.sum(axis=0)[None], signed_sums(gaps, DRAWS, 0))
     )
     return (1.0 + float(np.count_nonzero(drawn[0] >= found * (1.0 - 1e-9)))) / (1.0 + DRAWS)
 
@@ -106,7 +105,7 @@ def _grouped(scored: Scored, options: Options) -> Definition:
 def _grouped_p(result: Measured, scored: Scored, options: Options) -> Measured:
     if result.value is None:
         return replace(result, p=0.0)
-    groups = _Groups.of(scored.top.blocks)
+    groups = _Groups.of(scored.top.ties)
     count = len(groups.rows)
     by_unit = _p_by_unit(scored.top, groups)
     if options.in_sample and by_unit is not None:
@@ -118,7 +117,7 @@ def _grouped_p(result: Measured, scored: Scored, options: Options) -> Measured:
         freedom = max(1, count - 2) if options.in_sample else count
         p = max(float(chdtrc(freedom, result.value)), by_unit or 0.0)
         return replace(result, p=p, reason=result.reason or few)
-    if options.in_sample or not scored.top.blocks.held.even:
+    if options.in_sample or not scored.top.ties.with_positive_weight.even:
         which = "on fitted rows" if options.in_sample else "with unequal weights"
         withheld = f"no p-value {which} where a group expects fewer than {EXPECTED:g} rows of a label"
         return replace(result, reason=result.reason or withheld)
@@ -126,7 +125,7 @@ def _grouped_p(result: Measured, scored: Scored, options: Options) -> Measured:
 
 
 @of_ties("top", _grouped, _CERTAIN, complete=_grouped_p)
-def hosmer_lemeshow(ties: Blocks, options: Options) -> float | None:
+def hosmer_lemeshow(ties: TiedScores, options: Options) -> float | None:
     """Hosmer & Lemeshow's test (1980): sum (O - E)^2 / (n_g pbar (1 - pbar)) over ten groups of equal mass.
 
     Chi-squared with as many degrees of freedom as there are groups, because the rows were not fitted on; two fewer
@@ -160,7 +159,7 @@ def _z_p(result: Measured, scored: Scored, options: Options) -> Measured:
 
 
 @of_ties("top", _z_definition, _NO_CHANCE, complete=_z_p)
-def spiegelhalter_z(ties: Blocks, options: Options) -> float | None:
+def spiegelhalter_z(ties: TiedScores, options: Options) -> float | None:
     """Spiegelhalter's z (1986): the Brier score less what it would be on average, in standard deviations.
 
     The sum of w (y - p) g / sqrt(sum w^2 g^2 p (1 - p)), with g = 1 - 2 p. Standard normal for a calibrated score; the

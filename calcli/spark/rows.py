@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from calcli.engines.options import TABLE
 from calcli.errors import DataError, UsageError
-from calcli.metrics.unit_means import UNITS
+from calcli.metrics.gathered import UNITS
 from calcli.spark.session import failures, first_line
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Folds, Options, Scored
 from calcli.metrics.catalog import MetricSpec
-from calcli.metrics.standing import standings
+from calcli.metrics.multiple import standings
 from calcli.reports.groups import in_units
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (

@@ -10,8 +10,8 @@ import pytest
 from calcli.batch import Batch
 from calcli.fitting.contest import EVIDENCE, STANDARD_ERRORS, Contest
 from calcli.metrics import catalog as metrics
-from calcli.numeric.folds import folds
 from calcli.numeric.losses import log_loss
+from calcli.numeric.seeded import folds
 
 
 def contest(count: int, slope: float, seed: int = 0) -> Contest:

@@ -11,7 +11,7 @@ from calcli.batch import Batch, Column
 from calcli.learners.catboost import pool, to_bytes
 from calcli.learners.surrogate import surrogate
 from calcli.numeric.links import log_softmax
-from calcli.numeric.score_folds import class_order, ordered
+from calcli.numeric.seeded import class_order, ordered
 from tests.support.cases import features, ordinary
 
 

@@ -15,9 +15,8 @@ from calcli.methods.mbct.nodes import Rows
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.distinct_rows import distinct
 from calcli.methods.trees.held_out_choice import held_out_splits
-from calcli.numeric.folds import Split
 from calcli.numeric.losses import log_loss
-from calcli.numeric.score_folds import splits_by_score
+from calcli.numeric.seeded import Split, splits_by_score
 from tests.support.cases import every_method
 
 EACH = 12

@@ -30,7 +30,7 @@ def test_targets_exist_and_measure(metric):
         assert metric.load_rows() is form.rows
         assert value == pytest.approx(form.rows(ROWS).mean())
     if isinstance(form, ProblemMetric) and form.reduction not in {"each", "confidence"}:
-        assert form.pooled(ROWS.blocks, Options()) == pytest.approx(value, rel=1e-12)
+        assert form.pooled(ROWS.ties, Options()) == pytest.approx(value, rel=1e-12)
     if isinstance(form, ClusterGap):
         assert form.number(ClusterSums.of(ROWS)) == value
 

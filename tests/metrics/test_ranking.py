@@ -137,7 +137,7 @@ def test_folds_are_ranked_apart(classes, weighted):
     """What a monotone map of each fold does to the scores changes nothing, and sums say the same."""
     rows = rows_of(900, classes=classes, weighted=weighted)
     folds = Folds(np.random.default_rng(0).integers(0, 4, 900), 4)
-    power = np.array([0.3, 1.0, 2.0, 5.0])[folds.place]
+    power = np.array([0.3, 1.0, 2.0, 5.0])[folds.fold_of]
     mapped = rows.prob**power if classes == 2 else rows.prob ** power[:, None]
     for metric in (auc, pr_auc):
         one = metric(replace(rows, folds=folds), DEFAULT).value

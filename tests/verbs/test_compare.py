@@ -19,8 +19,7 @@ from calcli.methods.scaling import platt, temperature
 from calcli.metrics.base import Scored
 from calcli.metrics.paired import paired
 from calcli.metrics.proper import nll
-from calcli.numeric.folds import folds
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import folds, stream
 from calcli.verbs.compare import CompareRequest, compare
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks

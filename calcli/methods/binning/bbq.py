@@ -7,7 +7,7 @@ among N gives (k + alpha)/(N + 2/B). With ``aic`` and ``bic`` a bin gives its la
 the weight is exp(-criterion/2) with one degree of freedom a bin. AIC is the default: on real predictions the paper's
 prior settles for too few bins.
 
-Levels are held within what the rows of their bin support (`calcli.numeric.support`), unless outputs shall be exact. An
+Levels are held within what the rows of their bin support (`calcli.numeric.pooled`), unless outputs shall be exact. An
 average of step functions is a step function: it is tabulated once, so that applying it is one look-up. With weights
 n, N and k are sums of weights.
 """
@@ -24,8 +24,7 @@ from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums
 from calcli.numeric.bins import edges_just_above, width_edges
 from calcli.numeric.links import sigmoid, softmax
-from calcli.numeric.pooled import Running, by_score
-from calcli.numeric.support import average, supported
+from calcli.numeric.pooled import Running, average, by_score, supported
 from calcli.state import SUPPORTED, State
 
 PRIOR = 2.0

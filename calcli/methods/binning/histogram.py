@@ -1,7 +1,7 @@
 """Histogram binning: the label rate of the bin that the probability falls into (Zadrozny & Elkan 2001).
 
 Bins are right-closed. An empty bin gives its middle. Rates are held within what the rows of their bin support
-(`calcli.numeric.support`), unless outputs shall be exact.
+(`calcli.numeric.pooled`), unless outputs shall be exact.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums, number
 from calcli.numeric import bins
 from calcli.numeric.links import sigmoid
-from calcli.numeric.pooled import by_score
-from calcli.numeric.support import average, supported
+from calcli.numeric.pooled import average, by_score, supported
 from calcli.state import SUPPORTED, State
 
 

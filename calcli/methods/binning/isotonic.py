@@ -2,7 +2,7 @@
 
 Pool-adjacent-violators on the log-odds, then linear interpolation between the ends of the blocks and a constant beyond
 the outermost, as scikit-learn does. Rows with equal scores are one point. Levels are held within what the rows of their
-block support (`calcli.numeric.support`), unless outputs shall be exact.
+block support (`calcli.numeric.pooled`), unless outputs shall be exact.
 """
 
 from __future__ import annotations

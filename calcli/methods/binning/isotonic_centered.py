@@ -7,7 +7,7 @@ a few rows far out would carry the middle of their block away from most of it, a
 not be told apart.
 
 Two additions make the order hold everywhere. The levels are held within what the rows of their block support
-(`calcli.numeric.support`): a block of one class alone gives neither 0 nor 1. Beyond the outermost points, at log-odds
+(`calcli.numeric.pooled`): a block of one class alone gives neither 0 nor 1. Beyond the outermost points, at log-odds
 c, where the paper's map is flat, the probability of the class that is rarer there falls slowly, to
 (3 + 1/(1 + |z - c|))/4 of its value: never below three quarters of what the rows say.
 """

@@ -22,7 +22,7 @@ from calcli.methods.base import Params, number
 from calcli.methods.clusters import embedding as embeddings
 from calcli.methods.clusters.elbow import elbow, homogeneity, tried
 from calcli.methods.clusters.embedding import Embedding, pieces
-from calcli.numeric.score_folds import row_keys
+from calcli.numeric.seeded import row_keys
 from calcli.numeric.sums import totals
 from calcli.state import State, nest, unnest
 

@@ -12,9 +12,8 @@ from calcli.batch import Batch, FloatArray
 from calcli.learners.points import NearestCentroids
 from calcli.methods.clusters.mixture import Inner, Mixture
 from calcli.methods.clusters.partition import Partition, Shares, shares
-from calcli.numeric.folds import Split, tested
 from calcli.numeric.losses import log_loss
-from calcli.numeric.score_folds import splits_by_score
+from calcli.numeric.seeded import Split, splits_by_score, tested
 
 TEMPERATURES = (0.0, 0.5, 1.0, 2.0)
 TAUS = (math.inf, 100.0, 30.0, 10.0, 3.0, 0.0)

@@ -26,7 +26,7 @@ from calcli.methods.graphs.relation import Relation, choose, edges_of, left_out,
 from calcli.methods.graphs.scheme import GCN, LAPLACIAN, Scheme, two_layers
 from calcli.methods.graphs.training import Inputs, train
 from calcli.numeric.links import probabilities
-from calcli.numeric.score_folds import row_keys
+from calcli.numeric.seeded import row_keys
 from calcli.state import Json, State
 
 WEIGHTS = "weights.safetensors"

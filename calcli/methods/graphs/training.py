@@ -25,9 +25,7 @@ from calcli.methods.graphs.network import COOLEST, HIDDEN, HOTTEST, Layers, Netw
 from calcli.methods.graphs.scheme import Scheme
 from calcli.methods.progress import tell
 from calcli.methods.scaling import temperature
-from calcli.numeric.folds import Split, tested
-from calcli.numeric.rng import stream
-from calcli.numeric.score_folds import splits_by_score
+from calcli.numeric.seeded import Split, splits_by_score, stream, tested
 from calcli.numeric.sums import totals
 from calcli.state import Json
 

@@ -25,7 +25,7 @@ from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.held_out_choice import cross_validated
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 from calcli.numeric.sums import totals
 from calcli.state import Json
 

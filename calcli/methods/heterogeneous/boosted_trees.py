@@ -23,9 +23,9 @@ from calcli.methods.heterogeneous.tree import Tree, grow
 from calcli.methods.shrinkage import information, own_share
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.held_out_choice import held_out_rows, held_out_splits, least_loss
-from calcli.numeric.folds import Split
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
+from calcli.numeric.seeded import Split
 from calcli.numeric.sums import totals
 
 DEPTH = 3

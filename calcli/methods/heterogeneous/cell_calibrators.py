@@ -13,7 +13,7 @@ from calcli.methods.calibrator import FittedMethod
 from calcli.methods.heterogeneous.cell_platt import platt_each
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities, scores
-from calcli.numeric.score_folds import class_order, ordered
+from calcli.numeric.seeded import class_order, ordered
 from calcli.numeric.sums import totals
 from calcli.state import State
 

@@ -18,7 +18,7 @@ from calcli.methods.mbct.kernels.predict import Walk, apply_trees
 from calcli.methods.mbct.level_passes import BLOCK
 from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.links import logit, sigmoid
-from calcli.numeric.support import limits
+from calcli.numeric.pooled import limits
 
 _TYPES: Mapping[str, type[np.generic]] = {
     **dict.fromkeys(("sizes", "rows"), np.int64),
@@ -48,7 +48,7 @@ class Forest:
     local, split, overall
         As in `grow.Tree`.
     bound
-        For ``linear``: beyond it, which is what the rows of the node support (`calcli.numeric.support`), its factor
+        For ``linear``: beyond it, which is what the rows of the node support (`calcli.numeric.pooled`), its factor
         takes no probability that did not lie there. 0 and 1 are exact.
     """
 

@@ -37,7 +37,7 @@ from calcli.methods.mbct.parameter_search import Chosen, choose
 from calcli.methods.mbct.search_grid import LINKS, boosting_settings, most_trees
 from calcli.methods.scaling import platt
 from calcli.methods.trees.unpacked import unpacked_once
-from calcli.numeric import support
+from calcli.numeric import pooled
 from calcli.numeric.links import sigmoid
 from calcli.state import SUPPORTED, Json, State, prefixed, unprefixed
 
@@ -141,7 +141,7 @@ def prepared(batch: Batch, params: Params, seed: int, whole: Whole | None = None
         score_bins=int(number(params, "score_bins")),
         score_by=cast(Literal["mass", "width"], params["score_binning"]),
     )
-    average = support.average(whole.positive, whole.mass) if params["hold"] is True else None
+    average = pooled.average(whole.positive, whole.mass) if params["hold"] is True else None
     rows = rows_of(batch, whole.start, coder)
 
     # The settings.

@@ -19,8 +19,7 @@ from calcli.methods.mbct.forest import Forest, score_of
 from calcli.methods.mbct.kernels import Places, predict
 from calcli.methods.mbct.nodes import Rows
 from calcli.methods.trees.compiled import on_threads
-from calcli.numeric.folds import Split, tested
-from calcli.numeric.score_folds import share_by_score, splits_by_score
+from calcli.numeric.seeded import Split, share_by_score, splits_by_score, tested
 
 CAUTION = 1.5
 

@@ -16,7 +16,7 @@ from calcli.methods.mbct import level_passes as passes
 from calcli.methods.mbct.kernels import Cells, Places, Splits, split_search, update
 from calcli.methods.mbct.nodes import Growth, Nodes, Rows
 from calcli.numeric import losses
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 
 VIEWS = 100
 """r of equation 10: how often rows are shuffled for the sampled MVCE."""

@@ -19,7 +19,7 @@ from calcli.batch import Batch, FloatArray
 from calcli.methods.base import Params
 from calcli.numeric.links import log_softmax
 from calcli.numeric.multinomial import Multinomial, with_constant
-from calcli.numeric.score_folds import folds_by_score, splits_by_score
+from calcli.numeric.seeded import folds_by_score, splits_by_score
 
 STRENGTHS = (1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
 """The candidates for c, from the strongest: each fit starts from the one before."""

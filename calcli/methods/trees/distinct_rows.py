@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, FloatArray
-from calcli.numeric.score_folds import column_keys, in_class_order
+from calcli.numeric.seeded import column_keys, in_class_order
 
 
 def distinct(batch: Batch, seed: int) -> Batch:

@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray
-from calcli.numeric.folds import Split, in_turn, splits_of_units
-from calcli.numeric.rng import stream
-from calcli.numeric.score_folds import in_class_order
+from calcli.numeric.seeded import Split, in_class_order, in_turn, splits_of_units, stream
 
 FOLDS = 5
 

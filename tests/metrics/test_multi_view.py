@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from itertools import permutations
 
 import numpy as np
@@ -7,15 +9,7 @@ from hypothesis import strategies as st
 
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.binned import ece
-from calcli.metrics.shuffled import (
-    ErrorSums,
-    closed,
-    closed_floor,
-    default_bin_size,
-    mvce,
-    sampled,
-    sampled_floor,
-)
+from calcli.metrics.multi_view import ErrorSums, closed, closed_floor, default_bin_size, mvce, sampled, sampled_floor
 from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
 

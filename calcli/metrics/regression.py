@@ -1,7 +1,9 @@
-"""Cox's recalibration (Cox 1958): the logistic regression of the labels on the predicted log-odds.
+"""Recalibration of the whole score by one number or two: slope and intercept (Cox 1958), and the ratio of the means.
 
-A calibrated score has slope 1 and intercept 0. A slope below 1 is over-confidence; the intercept, with the slope held
-at 1, is calibration in the large: above 0 the predictions are too low.
+Cox's recalibration is the logistic regression of the labels on the predicted log-odds. A calibrated score has slope 1
+and intercept 0. A slope below 1 is over-confidence; the intercept, with the slope held at 1, is calibration in the
+large: above 0 the predictions are too low. The ratio is the partition underestimated degree, PUD (Huang et al. 2022,
+MBCT, definition 4 and equation 6).
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.errors import FitError
 from calcli.metrics.base import Definition, Measured, Options, Scored
-from calcli.metrics.blocks import Blocks, dot
 from calcli.metrics.forms import of_ties
 from calcli.metrics.paired import Z975, Paired, by_unit, unit_sums
+from calcli.metrics.tied import TiedScores, dot
 from calcli.numeric.links import logit, sigmoid, softplus
 from calcli.numeric.solve import Expansion, minimum, newton, refined
 
@@ -48,8 +50,8 @@ _LEFT_TO_ROUNDING = "the predictions are so sure that rounding decides it"
 
 def _interval(measurement: Measured, rows: Scored, theta: FloatArray, which: int) -> Measured:
     """The measurement with the 95 % interval of the slope (1), its intercept free, or of the intercept (0) alone."""
-    few = _rarer(rows.blocks) < FEW
-    lo, hi = _profiled(rows.blocks, theta, which) if few else (math.inf, -math.inf)
+    few = _rarer(rows.ties) < FEW
+    lo, hi = _profiled(rows.ties, theta, which) if few else (math.inf, -math.inf)
     basis = np.stack([np.ones(len(rows)), logit(rows.prob)])[: which + 1]
     if rows.units is None:
         if not few:
@@ -65,14 +67,14 @@ def _interval(measurement: Measured, rows: Scored, theta: FloatArray, which: int
     )
 
 
-def _rarer(blocks: Blocks) -> float:
-    """How many rows of the rarer label there are, in rows that weigh as much as all do on average of squares."""
-    least = min(float(blocks.positive.sum()), blocks.total - float(blocks.positive.sum()))
-    square = float(blocks.square.sum())
-    return least * blocks.total / square if square > 0 else math.inf
+def _rarer(ties: TiedScores) -> float:
+    """The number of rows of the rarer label, in rows that weigh as much as all do on average of squares."""
+    least = min(float(ties.positive.sum()), ties.total - float(ties.positive.sum()))
+    square = float(ties.square.sum())
+    return least * ties.total / square if square > 0 else math.inf
 
 
-def _profiled(blocks: Blocks, theta: FloatArray, which: int) -> tuple[float, float]:
+def _profiled(ties: TiedScores, theta: FloatArray, which: int) -> tuple[float, float]:
     """Where twice the log-likelihood, the intercept fitted anew, is 1.96^2 below its maximum.
 
     With few positives it is not a parabola, and their residuals say too little of their variance for the sandwich. The
@@ -80,11 +82,11 @@ def _profiled(blocks: Blocks, theta: FloatArray, which: int) -> tuple[float, flo
     """
     from scipy.optimize import brentq
 
-    blocks = blocks.held
-    z = logit(blocks.prob)
+    ties = ties.with_positive_weight
+    z = logit(ties.prob)
     basis = np.stack([np.ones(len(z)), z])[: which + 1]
     s = sigmoid(theta[0] + theta[1] * z)
-    share, square = blocks.weight / blocks.total, blocks.square / blocks.total**2
+    share, square = ties.weight / ties.total, ties.square / ties.total**2
     bread = np.linalg.pinv((basis * (share * s * (1.0 - s))) @ basis.T)
     variance = float((bread @ ((basis * (square * s * (1.0 - s))) @ basis.T) @ bread)[which, which])
     if not variance > 0:  # labels that the fit is certain of tell nothing of its limits
@@ -93,7 +95,7 @@ def _profiled(blocks: Blocks, theta: FloatArray, which: int) -> tuple[float, flo
 
     def loss(value: float) -> float:
         offset = z * (theta[1] if which == 0 else value)
-        expand = _loss(blocks, offset, one)
+        expand = _loss(ties, offset, one)
         return expand(np.array([value]) if which == 0 else newton(expand, theta[:1])).value
 
     least, scale = loss(float(theta[which])), float(bread[which, which]) / variance
@@ -118,13 +120,13 @@ def _profiled(blocks: Blocks, theta: FloatArray, which: int) -> tuple[float, flo
 def _slope_interval(measured: Measured, scored: Scored, options: Options) -> Measured:
     if measured.value is None:
         return measured
-    return _interval(measured, scored.top, recalibration(scored.top.blocks), 1)
+    return _interval(measured, scored.top, recalibration(scored.top.ties), 1)
 
 
 @of_ties("top", _DEFINITION, _NO_SLOPE, complete=_slope_interval)
-def slope(ties: Blocks, options: Options) -> float | None:
+def slope(ties: TiedScores, options: Options) -> float | None:
     """The slope b of y ~ a + b z, with its 95 % interval; z the predicted log-odds."""
-    ties = ties.held
+    ties = ties.with_positive_weight
     if separated(ties):
         return None
     try:
@@ -136,14 +138,14 @@ def slope(ties: Blocks, options: Options) -> float | None:
 def _intercept_interval(measured: Measured, scored: Scored, options: Options) -> Measured:
     if measured.value is not None:
         return _interval(measured, scored.top, np.array([measured.value, 1.0]), 0)
-    positive = scored.top.held.label
+    positive = scored.top.with_positive_weight.label
     return measured if positive.all() or not positive.any() else replace(measured, reason=_LEFT_TO_ROUNDING)
 
 
 @of_ties("top", _DEFINITION, _NO_INTERCEPT, complete=_intercept_interval)
-def intercept(ties: Blocks, options: Options) -> float | None:
+def intercept(ties: TiedScores, options: Options) -> float | None:
     """The intercept a of y ~ a + z, the slope held at 1, with its 95 % interval."""
-    ties = ties.held
+    ties = ties.with_positive_weight
     positive = float(ties.positive.sum())
     if positive <= 0 or positive >= ties.total:
         return None
@@ -153,51 +155,51 @@ def intercept(ties: Blocks, options: Options) -> float | None:
         return None
 
 
-def separated(blocks: Blocks) -> bool:
+def separated(ties: TiedScores) -> bool:
     """Whether some threshold parts the classes, either way round, or there is one prediction only."""
-    positive, negative = blocks.positive > 0, blocks.weight - blocks.positive > 1e-12 * blocks.weight
-    clipped = logit(blocks.prob)
+    positive, negative = ties.positive > 0, ties.weight - ties.positive > 1e-12 * ties.weight
+    clipped = logit(ties.prob)
     if not positive.any() or not negative.any():
         return True
     high, low = clipped[positive], clipped[negative]
     return bool(high.min() >= low.max() or high.max() <= low.min())
 
 
-def recalibration(blocks: Blocks, free: Literal["both", "intercept", "slope"] = "both") -> FloatArray:
+def recalibration(ties: TiedScores, free: Literal["both", "intercept", "slope"] = "both") -> FloatArray:
     """(a, b) of y ~ a + b z; what is not free is held at 0 or 1.
 
     Where the loss is flat, as for sure predictions that are right, or its rounding has ended the search, Newton's steps
     go on from there by a gradient whose terms do not cancel, so that the scale of the weights does not matter. Where
     sure predictions are as often wrong on either side, so that rounding decides the balance, it is a `FitError`.
     """
-    z = logit(blocks.prob)
+    z = logit(ties.prob)
     basis, start = np.stack([np.ones(len(z)), z]), np.array([0.0, 1.0])
     moved = np.array([free != "slope", free != "intercept"])
     theta = start.copy()
     offset, basis = start[~moved] @ basis[~moved], basis[moved]
-    theta[moved], around = minimum(_loss(blocks, offset, basis), start[moved])
+    theta[moved], around = minimum(_loss(ties, offset, basis), start[moved])
     bend = float(np.diag(around.hessian).min())
     if bend < _FLAT or float(np.abs(around.gradient).max()) > _MOVED * bend:
-        exact = _small_terms(blocks, offset, basis)
+        exact = _small_terms(ties, offset, basis)
         if free == "intercept":
             theta[0] = _balanced(exact)
         theta[moved] = refined(exact, theta[moved])
         bend = float(np.diag(exact(theta[moved]).hessian).min())
         u = theta @ [np.ones(len(z)), z]
-        wrong = (dot(blocks.weight - blocks.positive, sigmoid(u)) + dot(blocks.positive, sigmoid(-u))) / blocks.total
+        wrong = (dot(ties.weight - ties.positive, sigmoid(u)) + dot(ties.positive, sigmoid(-u))) / ties.total
         if np.finfo(np.float64).eps * wrong > _KNOWN * bend:
             raise FitError(_LEFT_TO_ROUNDING)
     return theta
 
 
-def _loss(blocks: Blocks, offset: FloatArray, basis: FloatArray) -> Callable[[FloatArray], Expansion]:
+def _loss(ties: TiedScores, offset: FloatArray, basis: FloatArray) -> Callable[[FloatArray], Expansion]:
     """The mean log-loss of sigmoid(offset + theta . basis), with its derivatives.
 
     Its sums are made on this thread alone. The bootstrap calls it from several, and where those of the linear algebra
     library join in, twenty thousand rows take fifteen times as long.
     """
-    share = blocks.weight / blocks.total
-    label = blocks.positive / blocks.total
+    share = ties.weight / ties.total
+    label = ties.positive / ties.total
 
     def expand(theta: FloatArray) -> Expansion:
         u = offset + np.einsum("i,ij->j", theta, basis)
@@ -209,9 +211,9 @@ def _loss(blocks: Blocks, offset: FloatArray, basis: FloatArray) -> Callable[[Fl
     return expand
 
 
-def _small_terms(blocks: Blocks, offset: FloatArray, basis: FloatArray) -> Callable[[FloatArray], Expansion]:
+def _small_terms(ties: TiedScores, offset: FloatArray, basis: FloatArray) -> Callable[[FloatArray], Expansion]:
     """As `_loss`, from what each label adds by itself, which is small where the prediction is right."""
-    positive, negative = blocks.positive / blocks.total, (blocks.weight - blocks.positive) / blocks.total
+    positive, negative = ties.positive / ties.total, (ties.weight - ties.positive) / ties.total
 
     def expand(theta: FloatArray) -> Expansion:
         u = offset + np.einsum("i,ij->j", theta, basis)
@@ -244,7 +246,7 @@ def _standard_errors(rows: Scored, theta: FloatArray, basis: FloatArray) -> Floa
 
 
 def _expanded(rows: Scored, theta: FloatArray, basis: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """What each row adds to the second and, by variable, to the first derivatives; and its share of all weight."""
+    """The part of each row in the second and, by variable, the first derivatives; and its share of all weight."""
     s = sigmoid(theta[0] + theta[1] * logit(rows.prob))
     w = np.full(len(rows), 1.0 / len(rows)) if rows.weight is None else rows.weight / rows.total_weight
     return w * s * (1.0 - s), basis * (w * (rows.label - s)), w
@@ -263,3 +265,15 @@ def _of_units(rows: Scored, theta: FloatArray, basis: FloatArray) -> Paired:
     except np.linalg.LinAlgError:  # without one of them the others determine nothing
         influence = np.full(np.count_nonzero(held), math.inf)
     return by_unit(float(theta[len(basis) - 1]), influence, mass[held])
+
+
+def _of_rows(scored: Scored, options: Options) -> float | None:
+    label = scored.mean_of(lambda part: part.label.astype(float))
+    return scored.mean_of(lambda part: part.prob) / label if label > 0 else None
+
+
+@of_ties("top", Definition("target"), "no row is positive", of_rows=_of_rows)
+def pud(ties: TiedScores, options: Options) -> float | None:
+    """Mean prediction over mean label: below 1 the rows are underestimated, above 1 overestimated."""
+    positive = float(ties.positive.sum())
+    return float((ties.weight * ties.prob).sum()) / positive if positive > 0 else None

@@ -1,11 +1,15 @@
+from __future__ import annotations
+
 import numpy as np
 import pytest
+from hypothesis import given
 from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.cox import intercept, slope
+from calcli.metrics.regression import intercept, pud, slope
 from calcli.numeric.links import logit, sigmoid
+from tests.support.strategies import binary_rows
 
 DEFAULT = Options()
 
@@ -150,3 +154,17 @@ def test_more_classes_are_judged_by_the_predicted_one():
     top = Scored((prob.argmax(1) == rows.label).astype(np.int64), prob.max(1))
     assert slope(rows, DEFAULT).value == slope(top, DEFAULT).value
     assert len(slope(rows, DEFAULT).per_class) == 3
+
+
+@given(binary_rows())
+def test_it_is_the_ratio_of_the_means(rows):
+    label = np.average(rows.label, weights=rows.weight)
+    found = pud(rows, Options())
+    if label == 0:
+        assert (found.value, found.reason) == (None, "no row is positive")
+    else:
+        assert found.value == pytest.approx(np.average(rows.prob, weights=rows.weight) / label, rel=1e-9)
+
+
+def test_below_one_the_rows_are_underestimated():
+    assert pud(Scored(np.array([0, 1]), np.array([0.1, 0.3])), Options()).value == pytest.approx(0.4)
