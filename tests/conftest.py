@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("busy", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")  # whatever else the machine does; each run draws other examples
+settings.register_profile(
+    "busy",  # whatever else the machine does; CALCLI_FUZZ=1 draws other examples in each run
+    max_examples=50,
+    deadline=None,
+    derandomize="CALCLI_FUZZ" not in os.environ,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("busy")
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support.differences import pytest_terminal_summary  # noqa: E402, F401 a hook of pytest

@@ -36,7 +36,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 
 RAW = ("adult", "california", "reg_concrete", "reg_power")
 PREDICTED = ("diabetes130", "house_class", "county_class5", "satimage", "qsar_biodeg")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 
 AUTO = "auto"
 RAW = "identity"

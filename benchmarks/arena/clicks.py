@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder
 
 from calcli.numeric.links import sigmoid
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 
 COLUMNS = {"hour": 8, "device": 3, "position": 6, "site": 20, "advertiser": 15, "region": 10}
 """How many values each has; the first ones are the most frequent."""

@@ -22,7 +22,7 @@ from calcli.methods import catalog, pool
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.paired import Z975, paired_difference
-from calcli.metrics.proper import nll_rows
+from calcli.metrics.proper import nll
 from calcli.numeric.links import probabilities
 
 METRICS = ("nll", "brier", "auc", "ece", "mvce")
@@ -148,7 +148,7 @@ def measured(prob: FloatArray, test: Batch, segments: Segments) -> dict[str, Any
         raise ValueError(f"no finite probability for {lost:,} of {len(test):,} rows")
     scored = Scored(test.labels, np.clip(prob, 0.0, 1.0))
     found = metrics.measure([metrics.find(metric) for metric in METRICS], scored, Options())
-    gap, error = gap_and_error(nll_rows(scored), nll_rows(Scored(test.labels, probabilities(test.score))))
+    gap, error = gap_and_error(nll.rows(scored), nll.rows(Scored(test.labels, probabilities(test.score))))
     segment, where = segments.worst(scored.prob)
     values = {metric: found[metric].value for metric in METRICS}
     return {**values, "floor": found["mvce"].floor, "gap": gap, "error": error, "segment": segment, "segment_is": where}

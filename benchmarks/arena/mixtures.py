@@ -19,10 +19,9 @@ from scipy.optimize import minimize
 from calcli.batch import FloatArray, IntArray
 from calcli.fitting.auto import FOLDS
 from calcli.methods import calibrator, catalog, pool
-from calcli.numeric.folds import folds
 from calcli.numeric.links import log_softmax
 from calcli.numeric.losses import log_loss
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import folds, stream
 
 RIDGE = 1.0
 """The penalty of stacking: half of this times the squared distance of its coefficients from an even mixture's."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.numeric.links import probabilities
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 
 BINS, VALUES, LEVELS, LEAST, DRAWS = 5, 9, 20, 20, 20
 SCORE = "raw score"

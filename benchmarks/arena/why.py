@@ -23,7 +23,7 @@ from segments import LEAST, Segments, cells, names_of
 import calcli
 from calcli.batch import Batch, FloatArray
 from calcli.metrics.base import Scored
-from calcli.metrics.proper import nll_rows
+from calcli.metrics.proper import nll
 from calcli.numeric.links import probabilities
 
 PLAIN, RAW = "platt", "identity"
@@ -105,7 +105,7 @@ LOSSES = (
 
 
 def log_loss(prob: FloatArray, rows: Batch) -> float:
-    return float(nll_rows(Scored(rows.labels, np.clip(prob, 0.0, 1.0))).mean())
+    return float(nll.rows(Scored(rows.labels, np.clip(prob, 0.0, 1.0))).mean())
 
 
 def fitted(method: str, frame: pl.DataFrame) -> calcli.Model:

@@ -30,7 +30,7 @@ from gbdt_uncertainty_synthetic import heart, spiral
 import calcli
 from calcli.batch import FloatArray
 from calcli.ensembles.load import load_ensemble
-from calcli.metrics.detection import ood_auc, rejection_ratio
+from calcli.metrics.rejection import ood_auc, rejection_ratio
 from calcli.uncertainty.decomposition import Members, decompose
 from calcli.uncertainty.ood import SeenFeatures, make
 

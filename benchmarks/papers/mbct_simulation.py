@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from claims import claim
 
+from calcli.metrics.adaptive import sweep_of
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.binned import gap_norm
-from calcli.metrics.shuffled import ErrorSums, closed
-from calcli.metrics.sweep import sweep_of
+from calcli.metrics.multi_view import ErrorSums, closed
 
 BINS = 32
 PRINTED = 0.0868
@@ -65,7 +65,7 @@ def ece(rows: Scored, bins: int) -> float:
 
 def ece_sweep(rows: Scored, bins: int) -> float:
     """Roelofs et al. 2020, norm 2; it finds its own number of bins."""
-    return sweep_of(rows.blocks, MASS, 2.0)
+    return sweep_of(rows.ties, MASS, 2.0)
 
 
 def mvce(rows: Scored, bins: int) -> float:

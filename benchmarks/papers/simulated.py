@@ -17,7 +17,7 @@ from scipy.special import xlogy
 from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Clusters, Options, Scored
-from calcli.metrics.shuffled import ErrorSums, closed_of
+from calcli.metrics.multi_view import ErrorSums, closed_of
 from calcli.numeric.links import logit, sigmoid
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from calcli.batch import FloatArray, IntArray
 from calcli.metrics.base import Scored
-from calcli.metrics.groups import adjusted, by_group
+from calcli.metrics.multiple import adjusted, by_group
 from calcli.numeric.links import sigmoid
 
 LEVEL = 0.05

@@ -17,9 +17,8 @@ from calcli.batch import Batch, FloatArray
 from calcli.fitting.held_out import Holdout, predict_held_out, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.metrics.base import Scored
-from calcli.metrics.fold_fits import missing
-from calcli.metrics.paired import paired, widened
-from calcli.metrics.proper import nll_rows
+from calcli.metrics.paired import missing, paired, widened
+from calcli.metrics.proper import nll
 from calcli.numeric.links import sigmoid
 
 FRESH = np.random.default_rng(1).normal(-1.0, 1.2, 20_000)
@@ -44,7 +43,7 @@ def reported(batch: Batch, method: str, score: FloatArray, prob: FloatArray) -> 
     splits = split_rows(len(batch), Holdout("cv", folds=5), 0, batch.units)
     predicted, _ = predict_held_out(spec, batch, spec.resolve(), splits, seed=0, done=lambda: None)
     one, none = (Scored(batch.labels, each, units=batch.together) for each in (predicted.prob, sigmoid(batch.score)))
-    found = widened(paired(one, none, nll_rows), missing(predicted.fits.sums(one, splits.folds, nll_rows)))
+    found = widened(paired(one, none, nll.rows), missing(predicted.fits.sums(one, splits.folds, nll.rows)))
     before, true = sigmoid(score), []
     for fold in range(len(splits)):
         after = calibrator.fit(spec, batch.take(splits.train(fold)), spec.resolve()).predict(Batch(score))

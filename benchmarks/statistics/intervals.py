@@ -17,9 +17,9 @@ from calcli.methods import calibrator, catalog
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.bootstrap import bootstrap
 from calcli.metrics.catalog import find, measure
-from calcli.metrics.cox import slope
 from calcli.metrics.paired import paired_sums
-from calcli.metrics.proper import nll_rows
+from calcli.metrics.proper import nll
+from calcli.metrics.regression import slope
 from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
 from calcli.numeric.links import sigmoid
 
@@ -103,7 +103,7 @@ def paired(
 ) -> tuple[float, float]:
     """The interval of the difference in log-loss."""
     z, scored = rows_of(seed, rows, centre, weighted=weighted)
-    found = paired_sums(Scored(scored.label, sigmoid(wrong(z)), scored.weight), scored, nll_rows).difference()
+    found = paired_sums(Scored(scored.label, sigmoid(wrong(z)), scored.weight), scored, nll.rows).difference()
     return found.lo or 0.0, found.hi or 0.0
 
 

@@ -1,4 +1,4 @@
-"""What it costs, or gains, to hold rates within what their rows support (`calcli.numeric.support`).
+"""What it costs, or gains, to hold rates within what their rows support (`calcli.numeric.pooled`).
 
 ``python benchmarks/statistics/supported_rates.py [DIR]``
 

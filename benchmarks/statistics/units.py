@@ -17,12 +17,12 @@ from held_out import reported, share
 
 from calcli.batch import Batch, FloatArray, IntArray, Units
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.cox import intercept, slope
 from calcli.metrics.diagnosis import diagnose
-from calcli.metrics.groups import adjusted, by_group
 from calcli.metrics.joint_test import GapSums
+from calcli.metrics.multiple import adjusted, by_group
 from calcli.metrics.paired import paired
-from calcli.metrics.proper import nll_rows
+from calcli.metrics.proper import nll
+from calcli.metrics.regression import intercept, slope
 from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
 from calcli.numeric.links import logit, sigmoid
 
@@ -91,8 +91,8 @@ def coverage(repeats: int) -> None:
             prob, label, unit = table.draw(seed)
             one, other = Scored(label, worse(prob), units=unit), Scored(label, prob, units=unit)
             found = [
-                paired(replace(one, units=None), replace(other, units=None), nll_rows),
-                paired(one, other, nll_rows),
+                paired(replace(one, units=None), replace(other, units=None), nll.rows),
+                paired(one, other, nll.rows),
             ]
             ends = [(each.lo, truth, each.hi) for each in found]
             ends += [

@@ -111,7 +111,7 @@ def metric(spec: metrics.MetricSpec, screen: Screen) -> list[str]:
         ("family", spec.family),
         ("better", spec.direction),
         ("by default", "shown" if spec.default else "shown with --metrics"),
-        ("differences", "have intervals" if spec.rows else "have none, because it is not a mean over rows"),
+        ("differences", "have intervals" if spec.row_mean else "have none, because it is not a mean over rows"),
     ]
     if spec.kind == "gap":
         pairs.append(("zero", "never reached on finite data, even by a calibrated score"))

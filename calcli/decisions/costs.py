@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray, IntArray, LabelArray
 from calcli.decisions.rates import NEVER, decided
 from calcli.errors import UsageError
-from calcli.numeric.folds import Split
-from calcli.numeric.rng import stream
-from calcli.numeric.score_folds import column_keys
+from calcli.numeric.seeded import Split, column_keys, stream
 
 Decisions = NDArray[np.bool_]
 

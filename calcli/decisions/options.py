@@ -14,8 +14,7 @@ from calcli.decisions.ask import Ask
 from calcli.decisions.costs import bootstrap_means
 from calcli.decisions.policy import IntervalRule, Policy
 from calcli.decisions.rows import Number, Rows, intervals
-from calcli.numeric.folds import Split, folds, in_turn, splits_of_units
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import Split, folds, in_turn, splits_of_units, stream
 
 
 @dataclass(frozen=True, slots=True)

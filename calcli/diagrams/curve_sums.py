@@ -11,13 +11,13 @@ import numpy as np
 from calcli.batch import FloatArray, IntArray, spans
 from calcli.diagrams.bands import ROUNDING, Band, bands_of, effective_rows, points_of
 from calcli.diagrams.curves import Bands, Binning, Curve, Kind
+from calcli.metrics.adaptive import smooth_of
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.binned import BinSums, binned_sums
-from calcli.metrics.blocks import Blocks, cumulated
 from calcli.metrics.diagnosis import Diagnosis
 from calcli.metrics.paired import Z975
 from calcli.metrics.ranking import accuracy_rows
-from calcli.metrics.smooth import smooth_of
+from calcli.metrics.tied import TiedScores, cumulated
 from calcli.numeric.bins import BINS, BinCount, bins_of_rows, width_edges
 
 CELLS = 1 << 14
@@ -96,7 +96,7 @@ class _Bars:
     def __init__(self, score: str, of: str | None, bands: Bands, edges: FloatArray) -> None:
         self.score, self.of, self.bands, self.edges = score, of, bands, edges
         nothing = np.zeros(len(edges) + 1)
-        self.sums, self.square = BinSums.nothing(len(nothing)), nothing
+        self.sums, self.square = BinSums.empty(len(nothing)), nothing
 
     def add(self, rows: Scored) -> None:
         sums = binned_sums(rows, self.edges)
@@ -149,10 +149,10 @@ class _KeptRows:
 
     def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
         rows = joined(self.parts)
-        if rows is None or rows.nothing:
+        if rows is None or rows.undefined_reason:
             return Curve(self.score, self.of, "reliability")
         bins = bins_of_rows(rows.rows) if self.bins == "auto" else self.bins
-        edges = width_edges(bins) if self.binning == "width" else np.unique(rows.blocks.quantiles(bins))
+        edges = width_edges(bins) if self.binning == "width" else np.unique(rows.ties.quantiles(bins))
         bars = _Bars(self.score, self.of, self.bands, edges if len(edges) > 1 else np.repeat(edges, 2))
         bars.add(rows)
         return bars.curve(diagnosis)
@@ -202,7 +202,7 @@ class _Window:
             return Curve(self.score, self.of, "smooth")
         (weight, prob, _), positive, (q0, q1) = sums.sum(axis=1), sums[0, 1], sums[2]
         p = prob / weight
-        error = smooth_of(Blocks(p, weight, weight, positive, q0 + q1), Options())
+        error = smooth_of(TiedScores(p, weight, weight, positive, q0 + q1), Options())
         width = max(error, NARROWEST)
         t = np.linspace(0.0, 1.0, STEPS + 1)
         t = t[(t >= p[0] - NARROWEST) & (t <= p[-1] + NARROWEST)]

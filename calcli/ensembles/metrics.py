@@ -21,10 +21,9 @@ from calcli.diagrams.suffixes import promised
 from calcli.ensembles.load import EnsembleModel
 from calcli.files import as_text
 from calcli.metrics.base import Definition, Measured, Scored
-from calcli.metrics.detection import ood_auc, rejection_ratio
 from calcli.metrics.paired import paired_difference
 from calcli.metrics.ranking import accuracy_rows
-from calcli.metrics.rejection import rejection_curve
+from calcli.metrics.rejection import ood_auc, rejection_curve, rejection_ratio
 from calcli.reports.measuring import Measurements, less, normal_difference, score_row
 from calcli.reports.schema import Difference, Report, ScoreSource, Seconds
 from calcli.tables.sink import write_bytes

@@ -12,8 +12,8 @@ from calcli.batch import IntArray
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.gathered import Gathered
-from calcli.metrics.groups import of_cells
 from calcli.metrics.joint_test import GapSums
+from calcli.metrics.multiple import of_cells
 from calcli.reports.groups import group_codes, group_names
 from calcli.reports.measuring import group_entries
 from calcli.state import Json
@@ -65,7 +65,7 @@ class GroupedSums:
 
     def _of(self, code: int) -> _Group:
         if code not in self._groups:
-            nothing = [Scored.nothing_of(len(self._classes)) for _ in self._scores]
+            nothing = [Scored.empty(len(self._classes)) for _ in self._scores]
             self._groups[code] = _Group(Gathered(self._chosen, self._options, nothing, ()), len(self._scores))
         return self._groups[code]
 
@@ -74,7 +74,7 @@ class _Group:
     """The sums of a group: its rows, the metrics, and for their test the gaps of each score."""
 
     def __init__(self, gathered: Gathered, scores: int) -> None:
-        self.rows, self.gathered, self.gaps = 0, gathered, [GapSums.nothing()] * scores
+        self.rows, self.gathered, self.gaps = 0, gathered, [GapSums.empty()] * scores
 
     def add(self, scored: Sequence[Scored], rows: IntArray) -> None:
         self.rows += len(rows)

@@ -19,8 +19,7 @@ from calcli.evaluation.compared_scores import ComparedScore
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.bootstrap import Bootstrap
 from calcli.metrics.catalog import MetricSpec
-from calcli.metrics.gathered import Gathered
-from calcli.metrics.unit_means import UnitMeans
+from calcli.metrics.gathered import Gathered, UnitMeans
 from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import Candidate, Measurements, class_weights, less, normal_difference, score_row
 from calcli.reports.schema import Difference, ScoreSource, Seconds, finite
@@ -76,14 +75,14 @@ class SummedScores:
     ) -> Self:
         """Without rows. The default of `against`, from which differences are wanted, is the first score."""
         places = [list(scores).index(name) for name in against] or [0]
-        gathered = Gathered(chosen, options, [Scored.nothing_of(len(classes)) for _ in scores], places)
+        gathered = Gathered(chosen, options, [Scored.empty(len(classes)) for _ in scores], places)
         return cls(
             classes,
             chosen,
             gathered,
             # A diagnosis takes rows for independent of each other.
             CurveBuilder(scores, classes, kinds, bins=options.bins, judged=not options.in_sample and not together),
-            UnitMeans.nothing(chosen, len(scores)) if by_unit or together else None,
+            UnitMeans.empty(chosen, len(scores)) if by_unit or together else None,
             together,
         )
 

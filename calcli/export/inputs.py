@@ -14,7 +14,7 @@ from calcli.export.subexpressions import inputs, tested_values
 from calcli.expressions import Condition, Every, Input, Inputs, Term, Terms
 from calcli.numeric import link_terms
 from calcli.numeric.links import sigmoid, softmax
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 from calcli.tables.arrays import index_order
 from calcli.tables.binding_types import Binding
 from calcli.tables.scores import SLACK, SUM_SLACK

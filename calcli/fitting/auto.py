@@ -39,9 +39,8 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics.base import Folds, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.paired import unit_sums
-from calcli.numeric.folds import folds, group_folds
 from calcli.numeric.losses import divergence, log_loss
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import folds, group_folds, stream
 
 EVIDENCE = 3.0
 """Nats: scores are changed only if the pool makes the held-out labels exp(3) = 20 times as likely. Of simulated tables
@@ -299,7 +298,7 @@ def select(
 def _parts(splits: Splits, held: Batch, seed: int) -> IntArray:
     """Which held-out rows are mixed with weights that follow from all others: those of a fold, or of units."""
     if splits.folds is not None:
-        return splits.folds.place
+        return splits.folds.fold_of
     if held.units is not None and np.ptp(held.units.rank) > 0:
         return group_folds(held.units.rank, FOLDS.folds, stream(seed, "parts"))
     return folds(len(held), FOLDS.folds, stream(seed, "parts"))

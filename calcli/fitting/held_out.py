@@ -18,9 +18,8 @@ from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import PLAIN, FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics.base import Folds
-from calcli.metrics.fold_fits import LEAST, MOST, FoldFits
-from calcli.numeric.folds import Split, folds, group_folds, held_out, held_out_groups, last_in_time, time_spans
-from calcli.numeric.rng import stream
+from calcli.metrics.paired import LEAST_FOLDS, MOST_FOLDS, FoldFits
+from calcli.numeric.seeded import Split, folds, group_folds, held_out, held_out_groups, last_in_time, stream, time_spans
 
 Mask = NDArray[np.bool_]
 
@@ -229,7 +228,7 @@ def predict_held_out(
 
 def step_of(batch: Batch, splits: Splits) -> int:
     """Which rows each fold's calibrator predicts for `FoldFits`: each so many-th, none where it is 0."""
-    if not splits.partition or not LEAST <= len(splits) <= MOST:
+    if not splits.partition or not LEAST_FOLDS <= len(splits) <= MOST_FOLDS:
         return 0
     return max(1, batch.score.size * len(splits) // SAID)
 

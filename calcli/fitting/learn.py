@@ -22,8 +22,7 @@ from calcli.methods.progress import told
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Folds
-from calcli.metrics.fold_fits import FoldFits
-from calcli.metrics.paired import Paired, given_at_least
+from calcli.metrics.paired import FoldFits, Paired, given_at_least
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.guard import Guard
 from calcli.reports.label_check import LabelCheck

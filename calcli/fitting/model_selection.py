@@ -246,9 +246,9 @@ def criterion(name: str) -> MetricSpec:
     Calibration errors are refused: a method that discards the scores' information can have the least of them.
     """
     metric = metrics.find(name)
-    if metric.rows is not None:
+    if metric.row_mean:
         return metric
-    names = ", ".join(each.name for each in metrics.specs() if each.rows is not None)
+    names = ", ".join(each.name for each in metrics.specs() if each.row_mean)
     if metric.kind == "gap":
         raise UsageError(
             f"--criterion {name}: a constant prediction, the base rate, has a calibration error near 0, so it cannot "

@@ -21,10 +21,8 @@ from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.errors import FitError
 from calcli.learners import cbm
 from calcli.learners.encoding import feature_codes
-from calcli.numeric.folds import held_out
 from calcli.numeric.links import log_softmax
-from calcli.numeric.rng import stream
-from calcli.numeric.score_folds import in_class_order, row_keys
+from calcli.numeric.seeded import held_out, in_class_order, row_keys, stream
 from calcli.numeric.sums import totals
 from calcli.numeric.threads import threads
 

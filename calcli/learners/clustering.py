@@ -18,8 +18,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
-from calcli.numeric.rng import stream
-from calcli.numeric.score_folds import row_keys
+from calcli.numeric.seeded import row_keys, stream
 from calcli.numeric.sums import totals
 
 Clustering: TypeAlias = Literal["kmeans", "ward"]

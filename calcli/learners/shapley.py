@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calcli.batch import Column, FloatArray, IntArray
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 
 if TYPE_CHECKING:
     from catboost import CatBoost, Pool

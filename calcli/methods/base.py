@@ -15,8 +15,8 @@ from typing import Protocol, TypeAlias
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.learners.shapley import Contributions
-from calcli.numeric.folds import Split
 from calcli.numeric.pooled import Pooled, by_score
+from calcli.numeric.seeded import Split
 from calcli.state import Json, State
 
 ParamValue: TypeAlias = bool | int | float | str | None

@@ -28,10 +28,9 @@ from calcli.methods.formula import formula_of
 from calcli.methods.trees.fitted import sums
 from calcli.methods.trees.held_out_choice import best, distinct, enough, held_out_splits
 from calcli.numeric import link_terms
-from calcli.numeric.folds import Split
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
-from calcli.numeric.score_folds import class_order, ordered
+from calcli.numeric.seeded import Split, class_order, ordered
 from calcli.state import Json, State, nest, pack_texts, unnest, unpack_texts
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from calcli.errors import ArtifactError, DataError, FitError, UsageError
 from calcli.methods import catalog
 from calcli.methods.base import READS, SETTINGS, WHOLE_TABLE, Chosen, Method, Params, Section, Sums, SumsMethod
 from calcli.methods.spec import MethodSpec
-from calcli.numeric.folds import Split
 from calcli.numeric.links import against_rest, open_interval, probabilities
 from calcli.numeric.pooled import Pooled
 from calcli.numeric.probing import BROKEN, PROBED, any_column
+from calcli.numeric.seeded import Split
 from calcli.state import Json, State, nest, prefixed, unnest, unprefixed
 
 _COUNTS = "rows and weight"

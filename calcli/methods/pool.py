@@ -22,11 +22,9 @@ from calcli.methods.calibrator import FittedMethod, Settled
 from calcli.methods.formula import formula_of
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.fitted import unpacked_once
-from calcli.numeric.folds import Mask, Split, in_turn, splits_of_units, tested
-from calcli.numeric.folds import held_out as draw
 from calcli.numeric.losses import log_loss, prob_of_label
-from calcli.numeric.rng import stream
-from calcli.numeric.score_folds import folds_by_row
+from calcli.numeric.seeded import Mask, Split, folds_by_row, in_turn, splits_of_units, stream, tested
+from calcli.numeric.seeded import held_out as draw
 from calcli.state import Json, State, nest, unnest
 
 POOL, IDENTITY = "pool", "identity"

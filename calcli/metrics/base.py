@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray, Rows, spans
 from calcli.errors import UsageError, unknown_name
-from calcli.metrics.blocks import Blocks, SortedRows
+from calcli.metrics.tied import SortedRows, TiedScores
 from calcli.numeric.bins import BINS, BinCount, bins_of_rows, check_bins
-from calcli.numeric.ranks import rising
+from calcli.numeric.sums import rising
+from calcli.records import taken
 
 Direction = Literal["lower", "higher", "target"]
 
@@ -94,7 +95,7 @@ class Options:
             raise UsageError(unknown_name("convention", self.convention, CONVENTIONS))
 
     def of_rows(self, rows: int) -> Options:
-        """The same with a number of bins: ``auto`` becomes that of so many rows of positive weight."""
+        """Options with a number of bins: ``auto`` becomes that of so many rows of positive weight."""
         return replace(self, bins=bins_of_rows(rows), auto_bins=True) if self.bins == "auto" else self
 
     @property
@@ -164,22 +165,22 @@ class Clusters:
 
     Attributes
     ----------
-    place
-        0 .. `count` - 1.
+    cluster_of
+        The cluster of each row, 0 .. `count` - 1.
     source
         Where they came from, in words.
     sha256
         Of what decides, where it is kept somewhere.
     """
 
-    place: IntArray
+    cluster_of: IntArray
     count: int
     source: str
     sha256: str | None = None
 
     def take(self, rows: Rows) -> Clusters:
         """The clusters of some rows."""
-        return Clusters(self.place[rows], self.count, self.source, self.sha256)
+        return taken(self, rows)
 
     @property
     def facts(self) -> Mapping[str, object]:
@@ -194,12 +195,12 @@ class Folds:
     The rows of each are predicted by a calibrator of its own, so that scores rank rows within a fold only.
     """
 
-    place: IntArray
+    fold_of: IntArray
     count: int
 
     def take(self, rows: Rows) -> Folds:
         """The folds of some rows."""
-        return Folds(self.place[rows], self.count)
+        return taken(self, rows)
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ class Scored:
     units: IntArray | None = None
 
     @classmethod
-    def nothing_of(cls, classes: int) -> Scored:
+    def empty(cls, classes: int) -> Scored:
         """A score of no rows."""
         return cls(np.zeros(0, np.int64), np.zeros((0,) if classes == 2 else (0, classes)))
 
@@ -257,7 +258,7 @@ class Scored:
         return float(len(self)) if self.weight is None else float(self.weight.sum())
 
     @property
-    def nothing(self) -> str | None:
+    def undefined_reason(self) -> str | None:
         """Why nothing can be measured on these rows, if nothing can."""
         if len(self) == 0:
             return "there are no rows"
@@ -266,17 +267,12 @@ class Scored:
         return None
 
     def take(self, rows: Rows) -> Scored:
-        """The rows of an index array, a mask or a slice."""
-        weight = None if self.weight is None else self.weight[rows]
-        clusters = None if self.clusters is None else self.clusters.take(rows)
-        odds = None if self.odds is None else self.odds[rows]
-        folds = None if self.folds is None else self.folds.take(rows)
-        units = None if self.units is None else self.units[rows]
-        return Scored(self.label[rows], self.prob[rows], weight, clusters, odds=odds, folds=folds, units=units)
+        """The rows of an index array, a mask or a slice; no edges, which are between all of the rows."""
+        return taken(replace(self, edges=None), rows)
 
     @property
     def ranked(self) -> Scored:
-        """The same for metrics that ask for the order alone: `odds`, if there are any, in the place of `prob`."""
+        """The rows for metrics that ask for the order alone: with `odds`, if there are any, as `prob`."""
         return self if self.odds is None else replace(self, prob=self.odds, odds=None)
 
     def mean(self, values: FloatArray) -> float:
@@ -301,7 +297,7 @@ class Scored:
             yield replace(part, label=part.label.astype(np.int64, copy=False))
 
     @property
-    def moderate(self) -> Scored:
+    def with_scaled_weights(self) -> Scored:
         """The rows with weights whose squares would overflow or underflow scaled to a maximum of one."""
         largest = 1.0 if self.weight is None or len(self) == 0 else float(self.weight.max())
         if self.weight is None or largest == 0.0 or 1e-100 < largest < 1e100:
@@ -310,11 +306,11 @@ class Scored:
 
     @property
     def rows(self) -> int:
-        """How many rows have a positive weight."""
+        """The number of rows of positive weight."""
         return len(self) if self.weight is None else int(np.count_nonzero(self.weight))
 
     @property
-    def held(self) -> Scored:
+    def with_positive_weight(self) -> Scored:
         """The rows of positive weight."""
         if self.weight is None or self.weight.all():
             return self
@@ -326,7 +322,7 @@ class Scored:
             yield self
             return
         for index in range(self.folds.count):
-            yield replace(self.take(self.folds.place == index), folds=None)
+            yield replace(self.take(self.folds.fold_of == index), folds=None)
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -339,7 +335,7 @@ class Scored:
         return SortedRows.of(self.order, self.prob, self.label, self.weight)
 
     @cached_property
-    def blocks(self) -> Blocks:
+    def ties(self) -> TiedScores:
         """The rows of positive weight pooled by their probability; binary only."""
         return self.sorted.pool()
 

@@ -1,25 +1,36 @@
-"""Gaps between prediction and label over bins of the prediction: the expected calibration error and its family."""
+"""Gaps between prediction and label over bins of the prediction: the expected calibration error and its family.
+
+Bins of equal mass of more rows than are held in memory are cut between the narrow cells of a histogram of the log-odds.
+All rows of a cell are in one bin. Where an exact edge lies inside a cell, some of its rows are in the wrong bin. With
+S_b the sum of w (p - y) over the rows of a bin, the calibration error is sum |S_b| / sum w. A group of rows with the
+sum s that moves from a bin to another changes it by no more than 2 |s| / sum w, and of any rows of a cell s lies
+between -sum w (1 - p) over its positive rows and sum w p over its negative ones. The definition of the metric states
+this bound.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
 from calcli.errors import UsageError
-from calcli.metrics.additive import Additive, OfProblems, of_problems
-from calcli.metrics.base import Definition, Measured, Options, Scored
-from calcli.metrics.blocks import Blocks
+from calcli.metrics.base import Definition, Options, Scored
 from calcli.metrics.conventions import convention
-from calcli.metrics.reduce import OfClasses, Reduction, assembled, measured, problems, reduction_text
+from calcli.metrics.forms import Additive, ByProblem, OfProblems, ProblemMetric, Reduction, of_ties
+from calcli.metrics.ranking import CELLS, CELLS_PER_UNIT, Cells, Merged, cell_of, rounded_up
+from calcli.metrics.tied import TiedScores
 from calcli.numeric import bins
+from calcli.numeric.sums import totals
+from calcli.records import added
 
 NEARLY_NORMAL = 25.0
-"""From this variance on a binomial's mean deviation is the normal one to within a hundredth."""
+"""The variance from which on a binomial's mean deviation is the normal one to within a hundredth."""
 
 UNBINNED = "every row is on the edge that the convention leaves out"
 
@@ -42,14 +53,11 @@ class BinSums:
     noise: FloatArray
 
     @classmethod
-    def nothing(cls, count: int) -> BinSums:
+    def empty(cls, count: int) -> BinSums:
         """The sums over no rows, of `count` bins."""
         return cls(*np.zeros((4, count)))
 
-    def __add__(self, other: BinSums) -> BinSums:
-        return BinSums(
-            self.weight + other.weight, self.prob + other.prob, self.label + other.label, self.noise + other.noise
-        )
+    __add__ = added
 
     @property
     def shares(self) -> FloatArray:
@@ -116,20 +124,20 @@ def sums_by(scored: Scored, place: IntArray, count: int) -> BinSums:
 def binned_sums(scored: Scored, edges: FloatArray, name: str = "sklearn") -> BinSums:
     """The sums over the rows between `edges`, and in the bins that a convention adds to them; binary only."""
     rule, count = convention(name), len(edges) + 1
-    total = BinSums.nothing(count)
+    total = BinSums.empty(count)
     for part in scored.parts():
-        total += sums_by(part, rule.place(part.prob, edges), count)
+        total += sums_by(part, rule.locate(part.prob, edges), count)
     return _without_the_dropped(total, name)
 
 
-def block_sums(blocks: Blocks, options: Options) -> BinSums:
-    """The same from blocks, whose edges of equal mass are cut here."""
+def tied_sums(ties: TiedScores, options: Options) -> BinSums:
+    """The sums over bins from ties, between which the edges of equal mass are cut."""
     if options.binning == "mass":
-        blocks = blocks.held
-    edges = edges_of(options, blocks)
-    starts, into = convention(options.convention).runs(blocks.prob, edges)
-    noise = blocks.square * blocks.prob * (1.0 - blocks.prob)
-    columns = (blocks.weight, blocks.weight * blocks.prob, blocks.positive, noise)
+        ties = ties.with_positive_weight
+    edges = edges_of(options, ties)
+    starts, into = convention(options.convention).runs(ties.prob, edges)
+    noise = ties.square * ties.prob * (1.0 - ties.prob)
+    columns = (ties.weight, ties.weight * ties.prob, ties.positive, noise)
     sums = np.zeros((4, len(edges) + 1))
     for row, column in enumerate(columns):
         sums[row, into] = np.add.reduceat(column, starts)
@@ -145,22 +153,22 @@ def _without_the_dropped(sums: BinSums, name: str) -> BinSums:
     return BinSums(weight, prob, label, noise)
 
 
-def edges_of(options: Options, blocks: Blocks | None) -> FloatArray:
-    """The edges of the bins; those of equal mass are cut between the rows of `blocks`, which must all hold some."""
+def edges_of(options: Options, ties: TiedScores | None) -> FloatArray:
+    """The edges of the bins; those of equal mass are cut between the rows of `ties`, which must all hold some."""
     rule = convention(options.convention)
     count = rule.count(options.bin_count)
-    if options.binning == "width" or blocks is None:
+    if options.binning == "width" or ties is None:
         return bins.width_edges(count)
     if rule.side == "truncated":
         raise UsageError(f"{options.convention} has no bins of equal mass", hint="try: --convention sklearn")
-    return rule.mass_edges(blocks, count)
+    return rule.mass_edges(ties, count)
 
 
 def _sums(scored: Scored, options: Options) -> BinSums:
     """Bins of equal width need no order of the rows."""
     if options.binning == "width":
         return binned_sums(scored, edges_of(options, None), options.convention)
-    return block_sums(scored.blocks, options)
+    return tied_sums(scored.ties, options)
 
 
 def gap_norm(scored: Scored, options: Options, norm: float) -> float | None:
@@ -172,103 +180,226 @@ def _norm(sums: BinSums, norm: float) -> float | None:
     return sums.norm(norm) if sums.weight.sum() > 0 else None
 
 
-def _gaps(scored: Scored, options: Options, norm: float, reduction: Reduction = "binned") -> Measured:
-    definition = definition_of(scored, options, norm, reduction)
-    return measured(scored, options, lambda one, how: gap_norm(one, how, norm), reduction, definition, UNBINNED)
+@dataclass(frozen=True, slots=True)
+class EqualMassSums:
+    """Sums over the rows of each cell.
+
+    Attributes
+    ----------
+    cells
+        The weight of the rows by label, and whether a cell has several probabilities.
+    rows
+        How many have a positive weight.
+    prob
+        Sums of w p, of the negative and of the positive rows.
+    square
+        Sums of w^2.
+    heaviest
+        The greatest weight of any row.
+    """
+
+    cells: Cells
+    rows: FloatArray
+    prob: FloatArray
+    square: FloatArray
+    heaviest: float
+
+    def __add__(self, other: EqualMassSums) -> EqualMassSums:
+        merged = Merged(self.cells.cell, other.cells.cell)
+        return EqualMassSums(
+            self.cells + other.cells,
+            merged.all(self.rows, other.rows),
+            merged.all(self.prob, other.prob),
+            merged.all(self.square, other.square),
+            max(self.heaviest, other.heaviest),
+        )
+
+    @classmethod
+    def of(cls, scored: Scored) -> EqualMassSums:
+        weight = np.ones(len(scored)) if scored.weight is None else scored.weight
+        scored = replace(scored, odds=None)
+        cell = cell_of(scored)
+        of_label = cell + CELLS * scored.label.astype(np.int64, copy=False)
+        cells = Cells.of(scored)
+        held = cells.cell
+        return cls(
+            cells,
+            totals(cell, (weight > 0).astype(np.float64), CELLS)[held],
+            totals(of_label, weight * scored.prob, 2 * CELLS).reshape(2, CELLS)[:, held],
+            totals(cell, weight**2, CELLS)[held],
+            float(weight.max(initial=0.0)),
+        )
+
+    @property
+    def ties(self) -> TiedScores:
+        """The cells that hold rows as ties of tied rows, each at its mean probability."""
+        filled = self._held
+        positive = self.cells.positive[filled]
+        weight = positive + self.cells.negative[filled]
+        mean = self.prob[:, filled].sum(axis=0) / weight
+        prob = np.where(self.cells.mixed[filled], mean, self.cells.lowest[filled])
+        return TiedScores(prob, self.rows[filled], weight, positive, self.square[filled])
+
+    @property
+    def _held(self) -> NDArray[np.bool_]:
+        return np.asarray(self.rows > 0)
+
+    def bound(self, options: Options) -> float:
+        """An upper bound of the difference between the error of bins cut between cells and of bins cut between rows."""
+        filled, ties = self._held, self.ties
+        mixed = self.cells.mixed[filled]
+        if not mixed.any():
+            return 0.0
+        # Only cells of several probabilities on an edge can have rows in the wrong bin. With unequal weights the place
+        # of an edge is itself uncertain, so that all cells near it count.
+        cut = np.isin(ties.prob, edges_of(options, ties)[1:-1]) & mixed
+        if not np.allclose(ties.square * ties.rows, ties.weight**2, rtol=1e-12) or not ties.even:
+            cut |= self._near_cuts(ties, len(edges_of(options, ties)) - 1)
+        low, high = self.prob[0, filled], self.cells.positive[filled] - self.prob[1, filled]
+        return float((low + high + np.maximum(low, high))[cut].sum()) / ties.total
+
+    def _near_cuts(self, ties: TiedScores, count: int) -> NDArray[np.bool_]:
+        """Cells in which an edge may lie whose place depends on how the weight is spread over the rows of a cell.
+
+        Rows stand at the middles of their weights, between the middles of the first and the last one: an edge is
+        nowhere further than two of the greatest weights from its share of all.
+        """
+        end = np.cumsum(ties.weight)
+        start = end - ties.weight
+        near = np.zeros(len(end), dtype=np.bool_)
+        for share in np.arange(1, count) / count * ties.total:
+            near |= (end >= share - 2.0 * self.heaviest) & (start <= share + 2.0 * self.heaviest)
+        return near
 
 
-def definition_of(rows: OfClasses, options: Options, norm: float, reduction: Reduction) -> Definition:
+def _cut_between_rows(options: Options) -> bool:
+    """Whether the bin of a row depends on the cuts alone, so that cells suffice."""
+    rule = convention(options.convention)
+    return rule.side != "truncated" and rule.least == "kept" and not rule.last_own
+
+
+def _definition(norm: float, options: Options) -> Definition:
     rule = convention(options.convention)
     return Definition(
         "lower",
         bins=rule.count(options.bin_count),
         binning=options.binning,
         edge=rule.text,
-        reduction=reduction_text(rows, reduction, options),
         norm=None if math.isinf(norm) else norm,
         approximation="the largest gap of any bin that holds rows" if math.isinf(norm) else None,
         auto_bins=options.auto_bins,
     )
 
 
-def ece(scored: Scored, options: Options) -> Measured:
-    """Expected calibration error: the mean over bins of |mean p - mean y|, each bin counting by its weight.
+def _gaps(
+    norm: float,
+    reduction: Reduction = "binned",
+    *,
+    floor: bool = False,
+    masses: ByProblem[EqualMassSums] | None = None,
+    by_mass: bool = False,
+) -> ProblemMetric:
+    """The `norm`-mean of the gaps of each problem.
 
-    Two classes: of the positive class. More: of the predicted class, and whether the prediction was right.
+    Parameters
+    ----------
+    norm, reduction
+        The exponent, and the problems.
+    floor
+        Whether it comes with what a calibrated score would show.
+    masses
+        The same of bins of equal mass from sums over cells.
+    by_mass
+        Whether bins are of equal mass whatever the options say; then there are no sums.
     """
-    if scored.nothing:
-        return _gaps(scored, options, 1.0)
-    (problem,) = problems(scored, "binned", options)
-    sums = _sums(problem, options)  # once, for the value and its floor
-    rest = None if scored.binary else [gap_norm(one, options, 1.0) for one in problems(scored, "macro", options)]
-    definition = definition_of(scored, options, 1.0, "binned")
-    found = assembled([_norm(sums, 1.0)], rest, "binned", definition, UNBINNED)
-    return found if found.value is None else replace(found, floor=sums.floor)
 
+    def how(options: Options) -> Options:
+        return replace(options, binning="mass") if by_mass else options
 
-def _width_sums(
-    norm: float, reduction: Reduction = "binned", floor: Callable[[BinSums, Options], float] | None = None
-) -> Additive[OfProblems[BinSums]]:
-    """Of bins of equal width; for those of equal mass see `calcli.metrics.equal_mass`."""
-    return of_problems(
+    here = ByProblem(
         reduction,
-        _sums,
+        lambda one, options: _sums(one, how(options)),
         lambda sums, _: _norm(sums, norm),
-        lambda scores, options: definition_of(scores[0], options, norm, reduction),
+        lambda _, options: _definition(norm, how(options)),
         UNBINNED,
-        floor,
+        (lambda sums, _: sums.floor) if floor else None,
     )
 
+    def pooled(ties: TiedScores, options: Options) -> float | None:
+        return _norm(tied_sums(ties, how(options)), norm)
 
-ECE_SUMS = _width_sums(1.0, floor=lambda sums, _: sums.floor)
-RMSCE_SUMS, MCE_SUMS = _width_sums(2.0), _width_sums(math.inf)
-CLASSWISE_SUMS = _width_sums(1.0, "each")
+    def sums(options: Options) -> Additive[Any] | None:
+        if how(options).binning == "width":
+            return here
+        return masses if _cut_between_rows(options) and not by_mass else None
 
-
-def rmsce(scored: Scored, options: Options) -> Measured:
-    """Root mean square calibration error: the root of the weighted mean over bins of (mean p - mean y)^2."""
-    return _gaps(scored, options, 2.0)
-
-
-def mce(scored: Scored, options: Options) -> Measured:
-    """Maximum calibration error (Naeini et al. 2015): the largest |mean p - mean y| of any bin."""
-    return _gaps(scored, options, math.inf)
+    return ProblemMetric(here, pooled, sums=sums)
 
 
-def classwise_ece(scored: Scored, options: Options) -> Measured:
-    """Classwise ECE (Kull et al. 2019): the mean over classes of the ECE of each one against the rest."""
-    return _gaps(scored, options, 1.0, "each")
+def _mass_gaps(
+    reduction: Reduction, floor: Callable[[EqualMassSums, Options], float] | None = None
+) -> ByProblem[EqualMassSums]:
+    """The mean gap of bins of equal mass that are cut between cells."""
+
+    def value(masses: EqualMassSums, options: Options) -> float | None:
+        ties = masses.ties
+        return tied_sums(ties, options).norm(1.0) if len(ties.prob) else None
+
+    def definition(scores: Sequence[OfProblems[EqualMassSums]], options: Options) -> Definition:
+        bound = max((part.bound(options) for score in scores for part in score.parts if part.rows.any()), default=0.0)
+        text = f"histogram: cut between log-odds 1/{CELLS_PER_UNIT} apart, right to {rounded_up(bound)}"
+        return replace(_definition(1.0, options), approximation=text)
+
+    return ByProblem(reduction, lambda one, _: EqualMassSums.of(one), value, definition, UNBINNED, floor)
 
 
-def ada_ece(scored: Scored, options: Options) -> Measured:
-    """AdaECE (CCL, section 1.1.2): the root of the weighted mean of squared gaps over bins of equal mass."""
-    return _gaps(scored, replace(options, binning="mass"), 2.0)
+ece = _gaps(
+    1.0,
+    floor=True,
+    masses=_mass_gaps("binned", lambda masses, options: tied_sums(masses.ties, options).floor),
+)
+"""Expected calibration error: the mean over bins of |mean p - mean y|, each bin counting by its weight.
+
+Two classes: of the positive class. More: of the predicted class, and whether the prediction was right.
+"""
+
+rmsce = _gaps(2.0)
+"""Root mean square calibration error: the root of the weighted mean over bins of (mean p - mean y)^2."""
+
+mce = _gaps(math.inf)
+"""Maximum calibration error (Naeini et al. 2015): the largest |mean p - mean y| of any bin."""
+
+classwise_ece = _gaps(1.0, "each", masses=_mass_gaps("each"))
+"""Classwise ECE (Kull et al. 2019): the mean over classes of the ECE of each one against the rest."""
+
+ada_ece = _gaps(2.0, by_mass=True)
+"""AdaECE (CCL, section 1.1.2): the root of the weighted mean of squared gaps over bins of equal mass."""
 
 
-def ece_debiased(scored: Scored, options: Options) -> Measured:
-    """Debiased calibration error (Kumar, Liang & Ma 2019): squared gaps less what chance adds to them."""
-    definition = Definition(
+def _debiased(scored: Scored, options: Options) -> Definition:
+    return Definition(
         "lower",
         bins=options.bin_count,
         binning="mass",
         edge="right-closed, cut halfway between rows",
-        reduction=reduction_text(scored, "top", options),
         norm=2.0,
         approximation="bins with one row contribute 0; a sum below 0 is 0",
         auto_bins=options.auto_bins,
     )
-    return measured(scored, options, lambda one, how: debiased_of(one.blocks, how), "top", definition, "")
 
 
-def debiased_of(blocks: Blocks, options: Options) -> float:
-    """The root of sum n_b/n [(mean p - mean y)^2 - ybar (1 - ybar)/(n_b - 1)].
+@of_ties("top", _debiased)
+def ece_debiased(ties: TiedScores, options: Options) -> float:
+    """Debiased calibration error (Kumar, Liang & Ma 2019): squared gaps less what chance adds to them.
+
+    The root of sum n_b/n [(mean p - mean y)^2 - ybar (1 - ybar)/(n_b - 1)].
 
     With weights n_b is Kish's effective number of rows, (sum w)^2 / sum w^2: the variance of the mean label.
     """
-    blocks = blocks.held
-    cuts = blocks.halfway_cuts(options.bin_count)
-    place, count = np.searchsorted(cuts, blocks.prob, side="left"), len(cuts) + 1
-    columns = (blocks.weight, blocks.weight * blocks.prob, blocks.positive, blocks.square)
+    ties = ties.with_positive_weight
+    cuts = ties.halfway_cuts(options.bin_count)
+    place, count = np.searchsorted(cuts, ties.prob, side="left"), len(cuts) + 1
+    columns = (ties.weight, ties.weight * ties.prob, ties.positive, ties.square)
     weight, prob, positive, square = (np.bincount(place, column, minlength=count) for column in columns)
     more = weight**2 > square * (1.0 + 1e-12)  # effectively more than one row
     weight, prob, positive, square = weight[more], prob[more], positive[more], square[more]
@@ -276,15 +407,4 @@ def debiased_of(blocks: Blocks, options: Options) -> float:
     noise = float((weight * label * (1.0 - label) / (weight**2 / square - 1.0)).sum())
     gaps = float((weight * ((prob - positive) / weight) ** 2).sum())
     # Where the two cancel, the root of what rounding leaves would be a hundred million times as large.
-    return math.sqrt((gaps - noise) / blocks.total) if gaps - noise > 1e-13 * noise else 0.0
-
-
-def _of_blocks(blocks: Blocks, options: Options, norm: float) -> float | None:
-    return _norm(block_sums(blocks, options), norm)
-
-
-ece_of, rmsce_of, mce_of = (partial(_of_blocks, norm=norm) for norm in (1.0, 2.0, math.inf))
-
-
-def ada_ece_of(blocks: Blocks, options: Options) -> float | None:
-    return rmsce_of(blocks, replace(options, binning="mass"))
+    return math.sqrt((gaps - noise) / ties.total) if gaps - noise > 1e-13 * noise else 0.0

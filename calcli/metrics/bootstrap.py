@@ -2,14 +2,14 @@
 
 A replicate is a vector of counts: how often each row, or each group of rows, is drawn. Means over rows are then dot
 products of these counts with the contributions of the rows; metrics that depend on the order of the predictions are
-computed from sums over blocks of equal predictions, which are sorted once. Both are exact: the metric is that of a
+computed from sums over ties of equal predictions, which are sorted once. Both are exact: the metric is that of a
 table of the drawn rows (Efron & Tibshirani 1993, chapter 6).
 
 Metrics of gaps are above zero even for a calibrated score, and resampling adds its own noise to theirs, so that a
 percentile interval lies too high, and that of a difference covers it in 75 % of cases at 200 rows: they have none. They
 are compared with a calibrated score instead: labels are drawn anew from the
 probabilities (consistency resampling, Broecker & Smith 2007). Where rows belong to units, whose labels depend on each
-other, the gaps of each unit get a sign by chance in their place (`calcli.metrics.unit_signs`).
+other, the gaps of each unit get a sign by chance in their place (`calcli.metrics.paired`).
 """
 
 from __future__ import annotations
@@ -18,25 +18,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
-from calcli.metrics import shuffled
+from calcli.metrics import multi_view
 from calcli.metrics.base import Measured, Options, Scored
-from calcli.metrics.blocks import Blocks, SortedRows, dot
 from calcli.metrics.catalog import MetricSpec
-from calcli.metrics.clustered import ClusterSums
-from calcli.metrics.paired import unit_sums
-from calcli.metrics.reduce import Reduction, combined, problems
-from calcli.metrics.unit_signs import widened
-from calcli.numeric.rng import stream
+from calcli.metrics.clustered import ClusterGap, ClusterSums
+from calcli.metrics.forms import ProblemMetric, Reduction, combined, problems
+from calcli.metrics.paired import chance_widened, unit_sums
+from calcli.metrics.tied import SortedRows, TiedScores, dot
+from calcli.numeric.seeded import stream
 from calcli.numeric.threads import threads as threads_allowed
-
-if TYPE_CHECKING:
-    from calcli.metrics.catalog import BlockMetric, ClusterMetric
 
 CHUNK = 20
 """Replicates that share a stream of random numbers, so that results do not depend on the number of threads."""
@@ -142,7 +138,7 @@ def bootstrap(
     threads
         How many work at once; None is as many as ``--threads`` or the processors allow, up to 8. It changes no number.
     """
-    scores = [Resampler(one.moderate, chosen, options) for one in scored]
+    scores = [Resampler(one.with_scaled_weights, chosen, options) for one in scored]
     kinds = {metric.name: metric.kind for metric in chosen if any(metric.name in score.names for score in scores)}
     drawn = [name for name, kind in kinds.items() if kind == "smooth"]
     gaps = [name for name, kind in kinds.items() if kind == "gap"]
@@ -163,7 +159,7 @@ def bootstrap(
                 for name, value in score.by_chance(uniform, gaps).items() if uniform is not None else ():
                     calibrated[name][index, replicate] = value
 
-    if kinds and scored[0].nothing is None:
+    if kinds and scored[0].undefined_reason is None:
         with ThreadPoolExecutor(threads or min(8, threads_allowed())) as pool:
             list(pool.map(work, range(0, replicates, CHUNK)))
     return Bootstrap(kinds, resampled, calibrated, options.in_sample)
@@ -192,7 +188,7 @@ def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable
 
 
 class _Pooling(NamedTuple):
-    """The binary problems whose rows are pooled into blocks, and whether by what they are ranked by."""
+    """The binary problems whose rows are pooled into ties, and whether by what they are ranked by."""
 
     reduction: Reduction
     ranked: bool
@@ -208,58 +204,58 @@ class Resampler:
         self.scored, self.options = scored, options
         self._weight = np.ones(len(scored)) if scored.weight is None else scored.weight
         self._rows: dict[str, FloatArray] = {}
-        self._blocks: dict[str, tuple[_Pooling, BlockMetric]] = {}
+        self._tied: dict[str, tuple[_Pooling, ProblemMetric]] = {}
         self._sorted: dict[_Pooling, tuple[SortedRows, ...]] = {}
-        self._clusters: dict[str, ClusterMetric] = {}
+        self._clusters: dict[str, ClusterGap] = {}
         self._errors: FloatArray | None = None
         self._if_negative: FloatArray = np.empty(0)
         self._if_positive: FloatArray = np.empty((0, 0))
         self._widened = 1.0
-        if scored.nothing is None:
+        if scored.undefined_reason is None:
             if (top := scored.top).units is not None:
                 (gaps,) = unit_sums(top.units, self._weight * (top.label - top.prob))
-                self._widened = widened(gaps)
+                self._widened = chance_widened(gaps)
             for metric in chosen:
                 self._prepare(metric)
-        self.names = {*self._rows, *self._blocks, *self._clusters, *(("mvce",) if self._errors is not None else ())}
+        self.names = {*self._rows, *self._tied, *self._clusters, *(("mvce",) if self._errors is not None else ())}
 
     def _prepare(self, metric: MetricSpec) -> None:
         """Everything about a metric that is the same in all replicates, by the form in which it can be computed."""
-        per_row, of_blocks, of_clusters = metric.load_rows(), metric.load_blocks(), metric.load_clusters()
         if metric.kind == "test":
             return
-        if per_row is not None:
-            self._rows[metric.name] = self._weight * per_row(self.scored)
-        elif of_blocks is not None:
-            pooling = _Pooling(metric.reduction, metric.ordinal and self.scored.odds is not None)
-            self._blocks[metric.name] = pooling, of_blocks
+        form = metric.load()
+        if form.rows is not None:
+            self._rows[metric.name] = self._weight * form.rows(self.scored)
+        elif isinstance(form, ProblemMetric):
+            pooling = _Pooling(form.reduction, form.ranked and self.scored.odds is not None)
+            self._tied[metric.name] = pooling, form
             if pooling not in self._sorted:
                 rows = self.scored.ranked if pooling.ranked else self.scored
-                parts = problems(rows, metric.reduction, self.options)
+                parts = problems(rows, form.reduction, self.options)
                 self._sorted[pooling] = tuple(part.sorted for part in parts)
-        elif of_clusters is not None:
+        elif isinstance(form, ClusterGap):
             if self.scored.clusters is not None:
-                self._clusters[metric.name] = of_clusters
-        elif metric.name == "mvce" and shuffled.mvce(self.scored, self.options).definition.views is None:
+                self._clusters[metric.name] = form
+        elif metric.name == "mvce" and multi_view.mvce(self.scored, self.options).definition.views is None:
             # Closed-form MVCE is a function of sums over rows, linear in the counts, and in the labels.
             top = self.scored.top
-            negative, positive = (shuffled.error_columns(top, np.full(len(top), label)) for label in (0.0, 1.0))
-            self._errors = shuffled.error_columns(top, top.label.astype(np.float64))
+            negative, positive = (multi_view.error_columns(top, np.full(len(top), label)) for label in (0.0, 1.0))
+            self._errors = multi_view.error_columns(top, top.label.astype(np.float64))
             self._if_negative, self._if_positive = negative.sum(axis=1), positive - negative
 
     def resampled(self, counts: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics of the rows, each taken `counts` times."""
-        pooled: dict[_Pooling, list[Blocks]] = {}
+        pooled: dict[_Pooling, list[TiedScores]] = {}
         replicate: dict[str, float] = {}
         total = dot(counts, self._weight)
         for name in wanted:
             if name in self._rows:
                 replicate[name] = dot(counts, self._rows[name]) / total if total > 0 else math.nan
-            elif name in self._blocks:
-                pooling = self._blocks[name][0]
+            elif name in self._tied:
+                pooling = self._tied[name][0]
                 if pooling not in pooled:
                     pooled[pooling] = [part.pool(counts) for part in self._sorted[pooling]]
-                replicate[name] = self._of_blocks(name, pooled[pooling])
+                replicate[name] = self._of_ties(name, pooled[pooling])
             elif self._errors is not None and name == "mvce":
                 replicate[name] = self._mvce([dot(column, counts) for column in self._errors])
         return replicate | self._of_clusters(replace(self.scored, weight=counts * self._weight), wanted)
@@ -275,8 +271,8 @@ class Resampler:
         return replicate | self._of_clusters(drawn, wanted)
 
     def signed(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
-        """The same where rows belong to units: with the gaps y - p of each as they are, or all with the other sign, and
-        greater where chance is (`unit_signs.widened`).
+        """The metrics where rows belong to units: the gaps y - p of each unit stay or change their sign, all together,
+        and grow where chance does (`chance_widened`).
 
         Metrics over clusters of rows have none.
         """
@@ -288,15 +284,15 @@ class Resampler:
         self, scored: Scored, label_of: Callable[[Scored], FloatArray], wanted: Sequence[str]
     ) -> dict[str, float]:
         """The metrics over sorted rows and MVCE, each binary problem with these labels."""
-        pooled: dict[_Pooling, list[Blocks]] = {}
+        pooled: dict[_Pooling, list[TiedScores]] = {}
         replicate: dict[str, float] = {}
         for name in wanted:
-            if name in self._blocks:
-                pooling = self._blocks[name][0]
+            if name in self._tied:
+                pooling = self._tied[name][0]
                 if pooling not in pooled:
                     parts = zip(self._sorted[pooling], problems(scored, pooling.reduction, self.options), strict=True)
                     pooled[pooling] = [one.pool(label=label_of(part)) for one, part in parts]
-                replicate[name] = self._of_blocks(name, pooled[pooling])
+                replicate[name] = self._of_ties(name, pooled[pooling])
             elif self._errors is not None and name == "mvce":
                 label = label_of(scored.top)
                 more = [dot(column, label) for column in self._if_positive]
@@ -309,18 +305,18 @@ class Resampler:
         if not names:
             return {}
         sums = ClusterSums.of(rows)
-        values = {name: self._clusters[name](sums) for name in names}
+        values = {name: self._clusters[name].number(sums) for name in names}
         return {name: math.nan if value is None else value for name, value in values.items()}
 
-    def _of_blocks(self, name: str, pooled: list[Blocks]) -> float:
-        pooling, metric = self._blocks[name]
-        values = [metric(blocks, self.options) if blocks.total > 0 else None for blocks in pooled]
+    def _of_ties(self, name: str, pooled: list[TiedScores]) -> float:
+        pooling, metric = self._tied[name]
+        values = [metric.pooled(ties, self.options) if ties.total > 0 else None for ties in pooled]
         value = combined(values, pooling.reduction)
         return math.nan if value is None else value
 
     def _mvce(self, added: Sequence[float]) -> float:
-        sums = shuffled.ErrorSums(*added)
-        return shuffled.closed_of(sums, self.options) if sums.weight > 0 else math.nan
+        sums = multi_view.ErrorSums(*added)
+        return multi_view.closed_of(sums, self.options) if sums.weight > 0 else math.nan
 
 
 def _turned(rows: Scored, sign: FloatArray) -> FloatArray:

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from calcli.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
-    from calcli.batch import FloatArray
-    from calcli.metrics.additive import Additive
     from calcli.metrics.base import Direction, Measured, Options, Scored
-    from calcli.metrics.blocks import Blocks
-    from calcli.metrics.clustered import ClusterSums
-    from calcli.metrics.reduce import Reduction
-
-    Metric: TypeAlias = Callable[[Scored, Options], Measured]
-    RowMetric: TypeAlias = Callable[[Scored], FloatArray]
-    BlockMetric: TypeAlias = Callable[[Blocks, Options], float | None]
-    Settle: TypeAlias = Callable[[Sequence[Scored], Options], Options]
-    ClusterMetric: TypeAlias = Callable[[ClusterSums], float | None]
+    from calcli.metrics.forms import Additive, Metric, RowLoss
 
 Family: TypeAlias = Literal[
     "proper", "ranking", "binned", "smoothed", "shuffled", "clustered", "decomposition", "regression", "test", "linked"
@@ -44,25 +34,8 @@ class MetricSpec:
         calibrated score would show. ``test`` statistics and what isotonic regression fits to the rows get neither.
     default
         Whether `evaluate` shows it unasked.
-    rows
-        ``module:function`` of each row's contribution, for metrics that are means over rows: paired differences need
-        it.
-    blocks
-        ``module:function`` of the metric from rows pooled by their probability, for other metrics: the bootstrap needs
-        it.
-    clusters
-        ``module:function`` of the metric from sums over clusters, for metrics whose bins are clusters.
-    reduction
-        The binary problems that `blocks` is computed on, and how their numbers are combined.
-    ordinal
-        Whether only the order of the scores counts: `blocks` are then of what they are ranked by.
-    sums
-        ``module:constant``, an `Additive`, for metrics that can be computed from sums over parts of the rows.
-    masses
-        The same with bins of equal mass.
-    settle
-        ``module:function`` from scores of the same rows and options to the options with which the metric is computed
-        in the same way for all of these scores.
+    row_mean
+        Whether it is a mean over rows, so that paired differences have an interval of their own.
     """
 
     name: str
@@ -72,46 +45,20 @@ class MetricSpec:
     direction: Direction
     kind: Kind
     default: bool = False
-    rows: str | None = None
-    blocks: str | None = None
-    clusters: str | None = None
-    reduction: Reduction = "top"
-    ordinal: bool = False
-    sums: str | None = None
-    masses: str | None = None
-    settle: str | None = None
+    row_mean: bool = False
 
     def load(self) -> Metric:
-        return cast("Metric", _resolve(self.target))
+        """The metric itself."""
+        module, name = self.target.split(":")
+        return cast("Metric", getattr(importlib.import_module(module), name))
 
-    def load_rows(self) -> RowMetric | None:
-        return cast("RowMetric | None", _resolve(self.rows))
-
-    def load_blocks(self) -> BlockMetric | None:
-        return cast("BlockMetric | None", _resolve(self.blocks))
-
-    def load_clusters(self) -> ClusterMetric | None:
-        return cast("ClusterMetric | None", _resolve(self.clusters))
+    def load_rows(self) -> RowLoss | None:
+        """The loss of each row, before weighting, of a metric that is a mean over rows."""
+        return self.load().rows if self.row_mean else None
 
     def load_sums(self, options: Options) -> Additive[Any] | None:
-        """None also where the edges of equal-mass bins need all rows at once."""
-        target = self.sums
-        if self.family == "binned" and options.binning == "mass":
-            from calcli.metrics.equal_mass import cuts_between_rows
-
-            target = self.masses if cuts_between_rows(options) else None
-        return cast("Additive[Any] | None", _resolve(target))
-
-    def load_settle(self) -> Settle | None:
-        return cast("Settle | None", _resolve(self.settle))
-
-
-def _resolve(target: str | None) -> object:
-    """The object named by ``module:name``; None for None."""
-    if target is None:
-        return None
-    module, function = target.split(":")
-    return getattr(importlib.import_module(module), function)
+        """The sums that determine the metric; None where it needs all rows at once."""
+        return self.load().sums(options)
 
 
 def _spec(
@@ -123,92 +70,61 @@ def _spec(
     direction: Direction = "lower",
     kind: Kind = "gap",
     default: bool = False,
-    reduction: Reduction = "top",
-    ordinal: bool = False,
-    masses: str | None = None,
-    **targets: str,
+    row_mean: bool = False,
 ) -> MetricSpec:
-    """A metric whose functions and constants are all in one module, but for those of bins of equal mass."""
-
-    def target(function: str, place: str = module) -> str:
-        return f"calcli.metrics.{place}:{function}"
-
-    return MetricSpec(
-        name,
-        family,
-        target(name),
-        summary,
-        direction,
-        kind,
-        default,
-        reduction=reduction,
-        ordinal=ordinal,
-        masses=None if masses is None else target(masses, "equal_mass"),
-        **{part: target(function) for part, function in targets.items()},
-    )
+    return MetricSpec(name, family, f"calcli.metrics.{module}:{name}", summary, direction, kind, default, row_mean)
 
 
 # fmt: off
 METRICS = (
     _spec("nll", "proper", "proper", "mean log-loss in nats; confident errors cost most",
-          kind="smooth", default=True, rows="nll_rows", sums="NLL_SUMS"),
+          kind="smooth", default=True, row_mean=True),
     _spec("brier", "proper", "proper", "mean squared error of the probability",
-          kind="smooth", default=True, rows="brier_rows", sums="BRIER_SUMS"),
+          kind="smooth", default=True, row_mean=True),
     _spec("brier_sum", "proper", "proper", "squared error summed over all classes, of two as well",
-          kind="smooth", rows="brier_sum_rows", sums="BRIER_SUM_SUMS"),
+          kind="smooth", row_mean=True),
     _spec("accuracy", "ranking", "ranking", "share of rows whose most probable class is right",
-          direction="higher", kind="smooth", rows="accuracy_rows", sums="ACCURACY_SUMS"),
+          direction="higher", kind="smooth", row_mean=True),
     _spec("auc", "ranking", "ranking", "area under the ROC curve: how often a 1 ranks above a 0",
-          direction="higher", kind="smooth", default=True, blocks="auc_of", reduction="macro",
-          ordinal=True, sums="AUC_SUMS"),
+          direction="higher", kind="smooth", default=True),
     _spec("pr_auc", "ranking", "ranking", "average precision",
-          direction="higher", kind="smooth", blocks="pr_auc_of", reduction="macro", ordinal=True),
-    _spec("prr", "ranking", "detection",
+          direction="higher", kind="smooth"),
+    _spec("prr", "ranking", "ranking",
           "gain from rejecting the least certain rows first, in percent of an oracle's",
-          direction="higher", kind="smooth", blocks="prr_of", reduction="confidence"),
+          direction="higher", kind="smooth"),
     _spec("ece", "binned", "binned", "mean gap between prediction and observed rate, in bins",
-          default=True, blocks="ece_of", reduction="binned", sums="ECE_SUMS", masses="ECE_MASSES"),
-    _spec("rmsce", "binned", "binned", "root mean square gap over the bins",
-          blocks="rmsce_of", reduction="binned", sums="RMSCE_SUMS"),
-    _spec("mce", "binned", "binned", "largest gap of a bin",
-          blocks="mce_of", reduction="binned", sums="MCE_SUMS"),
-    _spec("classwise_ece", "binned", "binned", "mean one-vs-rest ECE of all classes",
-          blocks="ece_of", reduction="each", sums="CLASSWISE_SUMS", masses="CLASSWISE_MASSES"),
-    _spec("ada_ece", "binned", "binned", "root mean square gap over bins of equal mass (CCL)",
-          blocks="ada_ece_of", reduction="binned"),
-    _spec("ece_sweep", "binned", "sweep", "ECE with the most bins whose observed rates still rise (Roelofs)",
-          blocks="sweep_of"),
-    _spec("ece_debiased", "binned", "binned", "root mean square gap, corrected for chance (Kumar)",
-          blocks="debiased_of"),
-    _spec("smooth_ece", "smoothed", "smooth", "kernel-smoothed gap with automatic bandwidth (Blasiok & Nakkiran)",
-          blocks="smooth_of"),
-    _spec("ecce", "smoothed", "cumulative", "range of the cumulative gap in standard deviations, with a p-value",
-          blocks="ecce_of"),
-    _spec("mvce", "shuffled", "shuffled", "multi-view calibration error: mean gap in random groups of rows",
-          default=True, sums="MVCE_SUMS", settle="settled"),
+          default=True),
+    _spec("rmsce", "binned", "binned", "root mean square gap over the bins"),
+    _spec("mce", "binned", "binned", "largest gap of a bin"),
+    _spec("classwise_ece", "binned", "binned", "mean one-vs-rest ECE of all classes"),
+    _spec("ada_ece", "binned", "binned", "root mean square gap over bins of equal mass (CCL)"),
+    _spec("ece_sweep", "binned", "adaptive", "ECE with the most bins whose observed rates still rise (Roelofs)"),
+    _spec("ece_debiased", "binned", "binned", "root mean square gap, corrected for chance (Kumar)"),
+    _spec("smooth_ece", "smoothed", "adaptive", "kernel-smoothed gap with automatic bandwidth (Blasiok & Nakkiran)"),
+    _spec("ecce", "smoothed", "adaptive", "range of the cumulative gap in standard deviations, with a p-value"),
+    _spec("mvce", "shuffled", "multi_view", "multi-view calibration error: mean gap in random groups of rows",
+          default=True),
     _spec("cece", "clustered", "clustered", "clustered calibration error: mean gap in clusters of similar rows",
-          default=True, clusters="cece_of", sums="CECE_SUMS"),
-    _spec("cece_ada", "clustered", "clustered", "root mean square gap over clusters: CECE as in the paper",
-          clusters="cece_ada_of", sums="CECE_ADA_SUMS"),
-    _spec("cece_mce", "clustered", "clustered", "largest gap of a cluster",
-          clusters="cece_mce_of", sums="CECE_MCE_SUMS"),
-    _spec("pud", "regression", "mean_ratio", "mean prediction divided by mean label (MBCT)",
-          direction="target", kind="smooth", blocks="pud_of"),
-    _spec("slope", "regression", "cox", "slope of logistic recalibration (Cox), 1 if calibrated",
-          direction="target", kind="smooth", blocks="slope_of"),
-    _spec("intercept", "regression", "cox", "intercept of logistic recalibration with slope 1, 0 if calibrated",
-          direction="target", kind="smooth", blocks="intercept_of"),
-    _spec("brier_reliability", "decomposition", "corp", "part of the Brier score that isotonic recalibration removes",
-          blocks="reliability_of", reduction="sum"),
-    _spec("brier_resolution", "decomposition", "corp", "gain of the recalibrated score over the base rate",
-          direction="higher", kind="test", blocks="resolution_of", reduction="sum"),
-    _spec("brier_uncertainty", "decomposition", "corp", "Brier score of the base rate alone",
-          direction="target", kind="smooth", blocks="uncertainty_of", reduction="sum"),
+          default=True),
+    _spec("cece_ada", "clustered", "clustered", "root mean square gap over clusters: CECE as in the paper"),
+    _spec("cece_mce", "clustered", "clustered", "largest gap of a cluster"),
+    _spec("pud", "regression", "regression", "mean prediction divided by mean label (MBCT)",
+          direction="target", kind="smooth"),
+    _spec("slope", "regression", "regression", "slope of logistic recalibration (Cox), 1 if calibrated",
+          direction="target", kind="smooth"),
+    _spec("intercept", "regression", "regression", "intercept of logistic recalibration with slope 1, 0 if calibrated",
+          direction="target", kind="smooth"),
+    _spec("brier_reliability", "decomposition", "proper",
+          "part of the Brier score that isotonic recalibration removes"),
+    _spec("brier_resolution", "decomposition", "proper", "gain of the recalibrated score over the base rate",
+          direction="higher", kind="test"),
+    _spec("brier_uncertainty", "decomposition", "proper", "Brier score of the base rate alone",
+          direction="target", kind="smooth"),
     _spec("hosmer_lemeshow", "test", "significance", "chi-squared over ten groups of equal mass, with a p-value",
           kind="test"),
     _spec("spiegelhalter_z", "test", "significance", "Brier score less its mean if calibrated, in standard deviations",
           direction="target", kind="test"),
-    _spec("tv", "linked", "total_variation", "total variation of the confidence over the edges of a graph (RECAL)",
+    _spec("tv", "linked", "clustered", "total variation of the confidence over the edges of a graph (RECAL)",
           kind="test"),
 )
 # fmt: on
@@ -236,7 +152,7 @@ def choose(wanted: str | Iterable[str], *, clusters: bool = False) -> tuple[Metr
 
     Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names.
     """
-    known = [metric for metric in METRICS if clusters or metric.clusters is None]
+    known = [metric for metric in METRICS if clusters or metric.family != "clustered"]
     parts = wanted.split(",") if isinstance(wanted, str) else list(wanted)
     chosen: dict[str, MetricSpec] = {}
     for name in (part.strip() for part in parts):
@@ -255,14 +171,13 @@ def settled(chosen: Iterable[MetricSpec], scored: Sequence[Scored], options: Opt
     """Options with which each metric is computed in the same way for all of these scores of the same rows."""
     options = options.of_rows(scored[0].rows)
     for metric in chosen:
-        settle = metric.load_settle()
-        options = options if settle is None else settle(scored, options)
+        options = metric.load().settled(scored, options)
     return options
 
 
 def measure(chosen: Iterable[MetricSpec], scored: Scored, options: Options) -> dict[str, Measured]:
     """Each metric of one score; None with the reason where it is undefined, never NaN or infinite."""
-    scored = scored.moderate
+    scored = scored.with_scaled_weights
     return {metric.name: finite(metric.load()(scored, options)) for metric in chosen}
 
 

@@ -1,7 +1,9 @@
-"""CECE, the clustered calibration error (CCL paper, section 2.4): clusters of rows are the bins.
+"""Metrics that need more than scores: the clusters of rows, or the edges between them.
 
-Which clusters they are is not for the metric to decide: it gets the cluster of each row with the rows, and its
-definition says where they came from. Numbers over other clusters do not compare.
+CECE, the clustered calibration error (CCL paper, section 2.4), has clusters of rows as bins. It does not decide which:
+it gets the cluster of each row with the rows, and its definition says where the clusters came from. Numbers over other
+clusters do not compare. Total variation tells how much confidence differs between linked rows (Wang et al. 2023, RECAL
+4.7).
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import FloatArray
-from calcli.metrics.additive import Additive
+from calcli.batch import FloatArray, spans
 from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
+from calcli.metrics.forms import Additive, Metric
 from calcli.numeric.sums import totals
+from calcli.records import added
 
 NO_CLUSTERS = "there are no clusters: they come from a CCL artifact, a column (--clusters-from), or features"
 
@@ -39,30 +42,27 @@ class ClusterSums:
     error: FloatArray
     noise: FloatArray
 
-    def __add__(self, other: ClusterSums) -> ClusterSums:
-        return ClusterSums(
-            self.clusters, self.weight + other.weight, self.error + other.error, self.noise + other.noise
-        )
+    __add__ = added
 
     @classmethod
     def of(cls, scored: Scored) -> ClusterSums:
         clusters = scored.clusters
         problems = (1,) if scored.binary else range(scored.classes)
         if clusters is None:
-            nothing = np.zeros((0, len(problems)))
-            return cls(None, np.zeros(0), nothing, nothing)
+            none = np.zeros((0, len(problems)))
+            return cls(None, np.zeros(0), none, none)
         weight = np.ones(len(scored)) if scored.weight is None else scored.weight
         parts = [scored.one_vs_rest(index) for index in problems]
 
         def added(values: FloatArray) -> FloatArray:
-            return totals(clusters.place, values, clusters.count)
+            return totals(clusters.cluster_of, values, clusters.count)
 
         error = [added(weight * (part.prob - part.label)) for part in parts]
         noise = [added(np.square(weight) * part.prob * (1.0 - part.prob)) for part in parts]
         return cls(clusters.take(slice(0)), added(weight), np.stack(error, axis=1), np.stack(noise, axis=1))
 
     @property
-    def held(self) -> ClusterSums:
+    def with_positive_weight(self) -> ClusterSums:
         """The clusters that hold any weight."""
         some = self.weight > 0
         return ClusterSums(self.clusters, self.weight[some], self.error[some], self.noise[some])
@@ -81,48 +81,66 @@ class ClusterSums:
 
     @property
     def variances(self) -> FloatArray:
-        """Of mean p - mean y, if the score were calibrated: sum w^2 p (1 - p) / (sum w)^2."""
+        """The variance of mean p - mean y, if the score were calibrated: sum w^2 p (1 - p) / (sum w)^2."""
         variances: FloatArray = self.noise / np.square(self.weight)[:, None]
         return variances
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One way to make a number of the gaps.
+class ClusterGap(Metric):
+    """A metric of the gaps of clusters.
 
-    Attributes
+    Parameters
     ----------
+    norm
+        As the definition states it.
     value
         From the clusters that hold rows to a number for each class.
     floor
-        The same of what a calibrated score would show, if that has a closed form.
+        What a calibrated score would show, if that has a closed form, likewise.
+    note
+        What else the definition states.
     """
 
-    norm: float | None
-    value: Callable[[ClusterSums], FloatArray]
-    floor: Callable[[ClusterSums], FloatArray] | None = None
-    note: str | None = None
+    def __init__(
+        self,
+        norm: float | None,
+        value: Callable[[ClusterSums], FloatArray],
+        floor: Callable[[ClusterSums], FloatArray] | None = None,
+        note: str | None = None,
+    ) -> None:
+        self._norm, self._value, self._floor, self._note = norm, value, floor, note
 
-    def of(self, sums: ClusterSums) -> float | None:
+    def __call__(self, scored: Scored, options: Options) -> Measured:
+        return self._measured(ClusterSums.of(scored), scored.undefined_reason)
+
+    def sums(self, options: Options) -> Additive[ClusterSums]:
+        return self
+
+    def gather(self, scored: Scored, options: Options) -> ClusterSums:
+        return ClusterSums.of(scored)
+
+    def finish(self, scores: Sequence[ClusterSums], options: Options) -> list[Measured]:
+        return [self._measured(sums, None) for sums in scores]
+
+    def number(self, sums: ClusterSums) -> float | None:
         """The mean over classes; None without rows."""
-        filled = sums.held
-        return float(self.value(filled).mean()) if len(filled.weight) else None
+        filled = sums.with_positive_weight
+        return float(self._value(filled).mean()) if len(filled.weight) else None
 
-    def measured(self, sums: ClusterSums, nothing: str | None) -> Measured:
-        """The metric; `nothing` is why nothing can be measured, if nothing can."""
-        clusters, filled, binary = sums.clusters, sums.held, sums.error.shape[1] == 1
+    def _measured(self, sums: ClusterSums, undefined: str | None) -> Measured:
+        clusters, filled, binary = sums.clusters, sums.with_positive_weight, sums.error.shape[1] == 1
         definition = Definition(
             "lower",
             binning="clusters",
             reduction="positive class" if binary else "macro one-vs-rest",
-            norm=self.norm,
+            norm=self._norm,
             clusters=None if clusters is None else clusters.facts,
-            approximation=self.note,
+            approximation=self._note,
         )
-        if clusters is None or nothing is not None:
-            return Measured(None, definition, reason=nothing or NO_CLUSTERS)
-        values = self.value(filled)
-        floor = None if self.floor is None else float(self.floor(filled).mean())
+        if clusters is None or undefined is not None:
+            return Measured(None, definition, reason=undefined or NO_CLUSTERS)
+        values = self._value(filled)
+        floor = None if self._floor is None else float(self._floor(filled).mean())
         per_class = None if binary else tuple(map(float, values))
         return Measured(float(values.mean()), definition, floor=floor, per_class=per_class)
 
@@ -131,49 +149,49 @@ def _mean(sums: ClusterSums, gaps: FloatArray) -> FloatArray:
     return np.asarray((sums.shares * gaps).sum(axis=0), dtype=np.float64)
 
 
-_ECE = Form(
+cece = ClusterGap(
     1.0,
     lambda sums: _mean(sums, sums.gaps),
     lambda sums: _mean(sums, np.sqrt(2.0 / math.pi * sums.variances)),  # a cluster's gap is then close to normal
 )
-_ADA = Form(
+"""Clustered ECE: the mean over clusters of |mean p - mean y|, each counting by its weight.
+
+Of the positive class; of more than two classes the mean over all, each against the rest.
+"""
+
+cece_ada = ClusterGap(
     2.0,
     lambda sums: np.sqrt(_mean(sums, np.square(sums.gaps))),
     lambda sums: np.sqrt(_mean(sums, sums.variances)),
 )
-_MCE = Form(
+"""Clustered AdaECE: the root of the weighted mean of squared gaps over clusters; CECE in the paper's tables."""
+
+cece_mce = ClusterGap(
     None,
     lambda sums: np.asarray(sums.gaps.max(axis=0), dtype=np.float64),
     note="the largest gap of any cluster that holds rows",
 )
+"""Clustered MCE: the largest gap of any cluster."""
 
 
-def cece(scored: Scored, options: Options) -> Measured:
-    """Clustered ECE: the mean over clusters of |mean p - mean y|, each counting by its weight.
+class TotalVariation(Metric):
+    """Total variation: the sum over edges, each once, of the difference between the confidences of its ends.
 
-    Of the positive class; of more than two classes the mean over all, each against the rest.
+    The confidence of a row is the probability of its predicted class, of two classes too. All edges count alike, but
+    for those of a row of weight 0, which are not there.
     """
-    return _ECE.measured(ClusterSums.of(scored), scored.nothing)
+
+    def __call__(self, scored: Scored, options: Options) -> Measured:
+        definition = Definition("lower", reduction="top label")
+        if scored.undefined_reason is not None or scored.edges is None:
+            return Measured(None, definition, reason=scored.undefined_reason or "no edges are given")
+        edges = scored.edges if scored.weight is None else scored.edges[(scored.weight[scored.edges] > 0).all(axis=1)]
+        if not len(edges):
+            return Measured(None, definition, reason="no edge links two of these rows")
+        confidence = np.maximum(scored.prob, 1.0 - scored.prob) if scored.binary else scored.prob.max(axis=1)
+        one, other = edges.T
+        parts = (float(np.abs(confidence[one[some]] - confidence[other[some]]).sum()) for some in spans(len(one)))
+        return Measured(math.fsum(parts), definition)
 
 
-def cece_ada(scored: Scored, options: Options) -> Measured:
-    """Clustered AdaECE: the root of the weighted mean of squared gaps over clusters; CECE in the paper's tables."""
-    return _ADA.measured(ClusterSums.of(scored), scored.nothing)
-
-
-def cece_mce(scored: Scored, options: Options) -> Measured:
-    """Clustered MCE: the largest gap of any cluster."""
-    return _MCE.measured(ClusterSums.of(scored), scored.nothing)
-
-
-cece_of, cece_ada_of, cece_mce_of = _ECE.of, _ADA.of, _MCE.of
-
-
-def _additive(form: Form) -> Additive[ClusterSums]:
-    def finish(scores: Sequence[ClusterSums], options: Options) -> list[Measured]:
-        return [form.measured(sums, None) for sums in scores]
-
-    return Additive(lambda scored, _: ClusterSums.of(scored), finish)
-
-
-CECE_SUMS, CECE_ADA_SUMS, CECE_MCE_SUMS = _additive(_ECE), _additive(_ADA), _additive(_MCE)
+tv = TotalVariation()

@@ -13,7 +13,7 @@ import numpy as np
 
 from calcli.batch import FloatArray, IntArray
 from calcli.metrics.base import Scored
-from calcli.metrics.blocks import Blocks
+from calcli.metrics.tied import TiedScores
 from calcli.numeric import bins
 
 
@@ -50,20 +50,20 @@ class Convention:
     top: bool = False
 
     def count(self, given: int) -> int:
-        """How many bins there are."""
+        """The number of bins."""
         return max(1, given - self.fewer)
 
     def problem(self, scored: Scored) -> Scored:
         """The binary problem that is binned: the positive class, or the predicted one."""
         return scored.confidence if self.top else scored.top
 
-    def mass_edges(self, blocks: Blocks, count: int) -> FloatArray:
-        """The edges of bins of equal mass; `blocks` must all hold rows."""
+    def mass_edges(self, ties: TiedScores, count: int) -> FloatArray:
+        """The edges of bins of equal mass; `ties` must all hold rows."""
         if not self.between:
-            return blocks.quantiles(count)
-        return np.concatenate([[0.0], blocks.halfway_cuts(count), [1.0]])
+            return ties.quantiles(count)
+        return np.concatenate([[0.0], ties.halfway_cuts(count), [1.0]])
 
-    def place(self, prob: FloatArray, edges: FloatArray) -> IntArray:
+    def locate(self, prob: FloatArray, edges: FloatArray) -> IntArray:
         """The bin of each value: 0 if it has none, else from 1 to one more than there are between the edges."""
         count = len(edges) - 1
         if self.side == "lower":
@@ -80,10 +80,10 @@ class Convention:
         return place
 
     def runs(self, prob: FloatArray, edges: FloatArray) -> tuple[IntArray, IntArray]:
-        """The same for values in rising order: where each run of values in one bin starts, and which bin that is."""
+        """The runs of rising values that share a bin: where each starts, and which bin that is."""
         n, count = len(prob), len(edges) - 1
         if self.side == "truncated":
-            place = self.place(prob, edges)
+            place = self.locate(prob, edges)
             starts = np.flatnonzero(np.diff(place, prepend=-1))
             return starts, place[starts]
         low = 0 if self.least == "kept" else int(np.searchsorted(prob, edges[0], side="right"))

@@ -1,4 +1,4 @@
-"""What is wrong with a score: its level, its confidence, or the shape of its curve.
+"""The diagnosis of a score that is not calibrated: its level, its confidence, or the shape of its curve is wrong.
 
 Where the joint test finds that something is wrong, three tests tell what. The level: calibration in the large. The
 confidence: whether the slope of Cox's recalibration is 1, its intercept free. The shape: what is left of the gaps once
@@ -16,19 +16,19 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.errors import FitError
-from calcli.metrics.blocks import Blocks
-from calcli.metrics.cox import recalibration, separated
-from calcli.metrics.groups import holm
 from calcli.metrics.joint_test import LEVEL, GapSums, at_least, indicators, joint_test
-from calcli.metrics.unit_signs import signed
+from calcli.metrics.multiple import holm
+from calcli.metrics.paired import signed_sums
+from calcli.metrics.regression import recalibration, separated
+from calcli.metrics.tied import TiedScores
 from calcli.numeric.links import sigmoid
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 
 Fault: TypeAlias = Literal["high", "low", "over", "under", "shape"]
 """Too high or too low on average; over- or under-confident; neither of these two."""
 
 DRAWS = 999
-"""Of labels, for the test of the shape."""
+"""Draws of labels for the test of the shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +105,13 @@ class _Cox(NamedTuple):
     @classmethod
     def of(cls, sums: GapSums) -> _Cox | None:
         """None where no finite intercept and slope are the best."""
-        blocks = Blocks(sums.prob, sums.sums[0], sums.sums[1], sums.positive, sums.sums[2])
-        if separated(blocks):
+        ties = TiedScores(sums.prob, sums.sums[0], sums.sums[1], sums.positive, sums.sums[2])
+        if separated(ties):
             return None
         z = sums.log_odds
         one = np.ones(len(z))
         try:
-            shift, slope, both = (recalibration(blocks, free) for free in ("intercept", "slope", "both"))
+            shift, slope, both = (recalibration(ties, free) for free in ("intercept", "slope", "both"))
         except FitError:  # pragma: no cover - convex, and the classes overlap
             return None
         # In the model that holds one of the two, the score of that one, free of the other.
@@ -136,7 +136,7 @@ class _Found(NamedTuple):
 
 
 def _faults(sums: GapSums, cox: _Cox | None, shift_p: float, *, low: bool) -> _Found:
-    """What the three tests find; `gains` is by how much each would raise the log-likelihood, twice."""
+    """The findings of the three tests; `gains` is twice the log-likelihood that mending each fault would add."""
     level: Fault = "low" if low else "high"
     if cox is None:
         return _Found((level,) if shift_p <= LEVEL else ("shape",), None)
@@ -169,7 +169,7 @@ def _shape(sums: GapSums, both: FloatArray) -> _Shape:
 
     draws = [sums.draw(prob, DRAWS, stream(0, "shape"))]
     if (gaps := sums.by_unit(prob)) is not None:
-        draws.append(signed(gaps, DRAWS, 0))
+        draws.append(signed_sums(gaps, DRAWS, 0))
     found, p = (sums.positive - sums.sums[1] * prob)[None], 0.0
     for drawn in draws:
         left = drawn - (drawn @ taken.T) @ (basis * bend)

@@ -19,15 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
-from calcli.metrics import unit_signs
 from calcli.metrics.base import Scored
-from calcli.metrics.paired import Paired, of_units, unit_sums
+from calcli.metrics.paired import Paired, merged_units, of_units, signed_sums, unit_sums, unit_table
 from calcli.numeric.bins import width_edges
 from calcli.numeric.links import logit
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 
 LEVEL = 0.05
-"""Of the test."""
+"""The level of the test."""
 
 DRAWS = 1999
 """Tables of labels that are drawn from the score."""
@@ -45,11 +44,11 @@ _TOGETHER = 1 << 22
 """Numbers that are drawn at a time."""
 
 _MANY = 25.0
-"""Of the rarer label."""
+"""So many expected rows of the rarer label make the weights of single rows unimportant."""
 
 _PROB_BITS, _WEIGHT_BITS = 49, 51
 _KIND_BITS = 12
-"""Of a weight without its lower bits."""
+"""The bits of a weight without its lower ones."""
 
 _LEAST = 2.0**-60
 """Probabilities below share a cell."""
@@ -57,7 +56,7 @@ _LEAST = 2.0**-60
 _FIRST = int(np.float64(_LEAST).view(np.int64)) >> _PROB_BITS
 _HALF = (int(np.float64(0.5).view(np.int64)) >> _PROB_BITS) - _FIRST + 1
 _PLACES = 4 * _HALF
-"""Of the probability: narrow cells, each below and above the edge of a bin that may be in it."""
+"""The narrow cells of the probability, each below and above the edge of a bin that may be in it."""
 
 
 def _cuts() -> tuple[FloatArray, IntArray]:
@@ -98,16 +97,16 @@ class GapSums:
     units: UnitGaps | None = None
 
     @classmethod
-    def nothing(cls) -> GapSums:
-        """Of no rows."""
+    def empty(cls) -> GapSums:
+        """The sums over no rows."""
         return cls(np.zeros(0, np.int64), np.zeros((6, 0)))
 
     @classmethod
     def of(cls, rows: Scored) -> GapSums:
-        """Of the rows of a binary problem."""
-        total = cls.nothing()
+        """The sums over the rows of a binary problem."""
+        total = cls.empty()
         for part in rows.parts():
-            total += cls._of_part(part.held)
+            total += cls._of_part(part.with_positive_weight)
         return total
 
     @classmethod
@@ -145,21 +144,21 @@ class GapSums:
         return GapSums(cell, _sums(place, tuple(sums), len(cell)), self.impossible + other.impossible, units)
 
     def compact(self) -> GapSums:
-        """The same, with rows of all weights in one cell where so many are expected that their weights do not matter.
+        """The sums with rows of all weights in one cell where so many are expected that their weights do not matter.
 
         The cell then has as many rows as all of them are worth, (sum w)^2 / sum w^2.
         """
         some = self.sums[2] > 0  # beside the others, what vanishes when it is squared is nothing
         cells, parts = self.cell[some], self.sums[:, some]
         places, place = np.unique(cells >> _KIND_BITS, return_inverse=True)
-        merged = _sums(place, tuple(parts), len(places))
-        worth = merged[1] ** 2 / merged[2]
-        many = worth * np.minimum(merged[3], merged[4]) / merged[1] >= _MANY
+        merged_units = _sums(place, tuple(parts), len(places))
+        worth = merged_units[1] ** 2 / merged_units[2]
+        many = worth * np.minimum(merged_units[3], merged_units[4]) / merged_units[1] >= _MANY
         own = ~many[place]
-        merged[0] = worth
+        merged_units[0] = worth
         cell = np.concatenate([cells[own], places[many] << _KIND_BITS])
         order = np.argsort(cell)
-        sums = np.concatenate([parts[:, own], merged[:, many]], axis=1)
+        sums = np.concatenate([parts[:, own], merged_units[:, many]], axis=1)
         return GapSums(cell[order], sums[:, order], self.impossible, self.units)
 
     @property
@@ -181,13 +180,13 @@ class GapSums:
 
     @property
     def unit(self) -> FloatArray:
-        """What a row of each cell weighs: the root of the mean square."""
+        """The weight of a row of each cell: the root of the mean square."""
         root: FloatArray = np.sqrt(self.sums[2] / self.sums[0])
         return root
 
     @property
     def log_odds(self) -> FloatArray:
-        """Of the mean prediction of each cell."""
+        """The log-odds of the mean prediction of each cell."""
         return logit(self.prob)
 
     @property
@@ -218,7 +217,7 @@ class GapSums:
 
 @dataclass(frozen=True, slots=True)
 class UnitGaps:
-    """Of each row the unit, the cell, w and w (y - p)."""
+    """The unit of each row, its cell, w and w (y - p)."""
 
     unit: IntArray
     cell: IntArray
@@ -233,7 +232,7 @@ class UnitGaps:
 
     @property
     def mean(self) -> Paired:
-        """Of all gaps: where they are skewed, as those of rare positives are, signs by chance are not enough."""
+        """The mean of all gaps: where they are skewed, as those of rare positives are, random signs are not enough."""
         return of_units(*unit_sums(self.unit, self.gap, self.weight))
 
     def table(self, cells: IntArray, lower: FloatArray) -> FloatArray:
@@ -245,7 +244,7 @@ class UnitGaps:
         wide = np.searchsorted(cells, self.cell >> _KIND_BITS << _KIND_BITS)
         own, wide = (np.minimum(place, len(cells) - 1) for place in (own, wide))
         place = np.where(cells[own] == self.cell, own, wide)
-        return unit_signs.table(unit_signs.merged(self.unit), place, self.gap + self.weight * lower[place], len(cells))
+        return unit_table(merged_units(self.unit), place, self.gap + self.weight * lower[place], len(cells))
 
 
 def _kinds(weight: FloatArray | None) -> tuple[IntArray, IntArray]:
@@ -290,7 +289,7 @@ def joint_test(sums: GapSums, seed: int = 0) -> JointTest:
     spread = float(statistics.spread[0])
     # Where rows belong to units, whose rows may be alike in what no score knows, chance does at least as much.
     if (gaps := sums.by_unit(sums.prob)) is not None:
-        by_unit = _ranked(statistics, sums.sums[5], statistics.compute(unit_signs.signed(gaps, DRAWS, seed)))
+        by_unit = _ranked(statistics, sums.sums[5], statistics.compute(signed_sums(gaps, DRAWS, seed)))
         assert sums.units is not None
         p, shift_p = max(p, by_unit[0]), max(shift_p, by_unit[1], sums.units.mean.p or 0.0)
         spread = max(spread, float(np.sqrt(np.square(gaps.sum(axis=1)).sum())))
@@ -315,7 +314,7 @@ def at_least(values: FloatArray) -> FloatArray:
 
 
 def quantile(share: float) -> float:
-    """Of the normal distribution."""
+    """The quantile of the normal distribution."""
     from statistics import NormalDist  # not worth its import where nothing is tested
 
     return NormalDist().inv_cdf(share)
@@ -323,7 +322,7 @@ def quantile(share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Statistics:
-    """What the six statistics need to know of the score, whatever the labels are.
+    """The parts of the six statistics that follow from the score, whatever the labels are.
 
     Attributes
     ----------

@@ -1,16 +1,32 @@
-"""The paired difference of two scores on the same rows, with its interval and p-value."""
+"""The paired difference of two scores on the same rows, and what dependence between rows does to it.
+
+Single rows: normal theory, corrected for skewness (`PairedSums`). Units, which are what is independent where their rows
+depend on each other: the jackknife (`of_units`, `by_unit`).
+
+Folds: the mean of held-out losses looks like a mean over independent rows, but the rows of one fold have fitted the
+calibrators by which the others are judged, and the other way round. In sums S of the scores of the folds, with the
+inverse A of the information, a row of fold k loses S_k A S_l by its share in what fold l did to its calibrator, and
+fold l has the same from fold k. The variance over rows counts each of the two by itself: half the variance of their sum
+is missing (`missing`). It matters where the gain is small: of calibrated scores it is all of the variance.
+
+Signs: if a score is calibrated, the gap y - p of a row is 0 on average, whatever else its unit shares, and units are
+independent of each other. So the gaps of a unit, all together, are as likely with the other sign, as far as their sums
+are symmetric (the wild bootstrap by cluster, Cameron, Gelbach & Miller 2008). Nothing is assumed of rows within a unit
+(`signed_sums`).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
-from calcli.metrics.base import Scored
+from calcli.metrics.base import Folds, Scored
+from calcli.numeric.seeded import stream
 from calcli.numeric.sums import totals
 
 _SYMMETRIC = 1e-9
@@ -278,3 +294,89 @@ def given_at_least(found: Paired, least: float) -> Paired:
     below, above = (value - found.lo) / Z975, (found.hi - value) / Z975
     hi = max(value, mean_of(0.975, above))  # an interval has in it what was found
     return Paired(value, mean_of(0.025, below), hi, min(1.0, 2.0 * tail(0.0, below)))
+
+
+LEAST_FOLDS, MOST_FOLDS = 3, 20
+"""The numbers of folds: with two, a row has one other calibrator, which shows no variance; many take much time."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldFits:
+    """The predictions of each fold's calibrator for rows of all folds.
+
+    Attributes
+    ----------
+    prob
+        By fold, of each `step`-th held-out row.
+    """
+
+    prob: tuple[FloatArray, ...]
+    step: int = 1
+
+    def sums(self, scored: Scored, folds: Folds, rows: Callable[[Scored], FloatArray]) -> FloatArray:
+        """The part of the rows of each fold (down) in the mean of `rows` by the calibrator of each fold (across)."""
+        count, every = folds.count, slice(None, None, self.step)
+        some, place = scored.take(every), folds.fold_of[every]
+        weight = np.ones(len(some)) if some.weight is None else some.weight
+        sums = np.stack([totals(place, weight * rows(replace(some, prob=prob)), count) for prob in self.prob], axis=1)
+        return sums * (self.step / scored.total_weight) if scored.total_weight > 0 else np.zeros_like(sums)
+
+
+def missing(sums: FloatArray) -> float:
+    """The variance of a mean that a sum over independent rows, or units, leaves out: that of all S_k A S_l, k != l.
+
+    What is left of the sums without the effects of fold and calibrator is c_k A c_l, with c_k = S_k less the mean of S:
+    a calibrator has seen all folds but one, so that what it does on them is no S_k A S_l by itself. Of normal S, the
+    squares of c_k A c_l about their mean add up to less than those of S_k A S_l, by the factor below. Only what is the
+    same in k and l counts, because it is their covariance that is missing.
+    """
+    count = len(sums)
+    left = sums - sums.mean(axis=0) - sums.mean(axis=1, keepdims=True) + sums.mean()
+    both = ((left + left.T) / 2.0)[~np.eye(count, dtype=np.bool_)]
+    rest = count - 1
+    factor = count**2 * rest / ((rest - 1) * (rest**2 + rest + 2))
+    return factor * float(np.square(both - both.mean()).sum())
+
+
+MOST_UNITS = 4000
+"""More units are put together at random into so many, which changes no variance."""
+
+_MOST_BENT = -4.5
+"""The s t at which Hall's factor is least."""
+
+
+def merged_units(units: IntArray, seed: int = 0) -> IntArray:
+    """The unit of each row, 0 .. at most `MOST_UNITS` - 1."""
+    place = np.unique(units, return_inverse=True)[1].astype(np.int64)
+    count = int(place.max(initial=-1)) + 1
+    return place if count <= MOST_UNITS else stream(seed, "units").permutation(count)[place] % MOST_UNITS
+
+
+def unit_table(units: IntArray, column: IntArray, values: FloatArray, columns: int) -> FloatArray:
+    """The sums of the values over each unit (a row) and column; `units` are those of `merged_units`."""
+    count = int(units.max(initial=-1)) + 1
+    return totals(units * columns + column, values, count * columns).reshape(count, columns)
+
+
+def signed_sums(gaps: FloatArray, draws: int, seed: int) -> FloatArray:
+    """The sums of the columns of a table of units, each with a sign by chance; shape (draws, columns)."""
+    signs = stream(seed, "signs of units").integers(0, 2, (draws, len(gaps))) * 2.0 - 1.0
+    sums: FloatArray = signs @ (gaps * chance_widened(gaps.sum(axis=1)))
+    return sums
+
+
+def chance_widened(gaps: FloatArray) -> float:
+    """The factor, 1 or more, by which chance is greater than signs make it, from the sum of all gaps of each unit.
+
+    Gaps of rare positives are skewed: where few units happen to have many, the gaps and their sum are low together, and
+    chance looks less than it is. The factor is that by which Hall's transformation g(t) = t + s t^2 / 3 + s^2 t^3 / 27,
+    with s and t of opposite signs, makes t less; three quarters of the skewness s are taken, as for a mean.
+    """
+    about = gaps - gaps.mean()
+    square, cube = float(np.square(about).sum()), float((about**3).sum())
+    if square == 0.0:
+        return 1.0
+    t = float(gaps.sum()) / math.sqrt(float(np.square(gaps).sum()))
+    bent = SHRUNK * t * cube / (square * math.sqrt(square))
+    bent = min(0.0, max(_MOST_BENT, bent))
+    return 1.0 / (1.0 + bent / 3.0 + bent**2 / 27.0)

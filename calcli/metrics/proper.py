@@ -1,100 +1,87 @@
-"""Proper scoring rules: means over rows of a loss that the true probabilities minimise."""
+"""Proper scoring rules, means over rows of a loss that the true probabilities minimise; the parts of the Brier score.
+
+The parts are Murphy's, by the CORP approach (Dimitriadis, Gneiting & Jordan 2021, section 2). The labels are
+recalibrated by isotonic regression on the probabilities, q = PAV(y | p), which replaces bins. With S the Brier score,
+S(p) = reliability - resolution + uncertainty holds exactly, where reliability is S(p) - S(q), resolution
+S(mean y) - S(q) and uncertainty S(mean y). PAV is fitted on the very rows, so that reliability is above 0 even for the
+true probabilities.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.metrics.additive import Additive
-from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.base import Definition, Options, Scored
+from calcli.metrics.forms import of_ties, row_mean
+from calcli.metrics.tied import TiedScores
 from calcli.numeric import losses
 
-RowLoss = Callable[[Scored], FloatArray]
-
-_NLL = Definition("lower", approximation="probabilities are held inside [1e-12, 1 - 1e-12]")
-_BRIER = Definition("lower", reduction="positive class")
 _SUMMED = Definition("lower", reduction="sum over classes")
 
 
-def nll(scored: Scored, options: Options) -> Measured:
+@row_mean(Definition("lower", approximation="probabilities are held inside [1e-12, 1 - 1e-12]"))
+def nll(scored: Scored) -> FloatArray:
     """Log-loss: the mean of -ln of the probability given to what happened, in nats.
 
     One-vs-rest, it is the log-loss of each class probability as a forecast of that class.
     """
-    return _mean(scored, nll_rows, _NLL)
-
-
-def nll_rows(scored: Scored) -> FloatArray:
-    """The contribution of each row to `nll`, before weighting."""
     return losses.log_loss(scored.prob, scored.label)
 
 
-def brier(scored: Scored, options: Options) -> Measured:
+@row_mean(Definition("lower", reduction="positive class"), _SUMMED)
+def brier(scored: Scored) -> FloatArray:
     """Brier score: the mean squared error of the probability.
 
     Of the positive class where there are two classes; else the sum over classes, as Brier (1950) has it, so that the
     one-vs-rest scores add up to it.
     """
-    return _mean(scored, brier_rows, _BRIER if scored.binary else _SUMMED)
-
-
-def brier_rows(scored: Scored) -> FloatArray:
-    """The contribution of each row to `brier`, before weighting."""
     return losses.squared_error(scored.prob, scored.label)
 
 
-def brier_sum(scored: Scored, options: Options) -> Measured:
+@row_mean(_SUMMED)
+def brier_sum(scored: Scored) -> FloatArray:
     """Brier score summed over all classes, both of two as well, as papers on neural networks report it."""
-    return _mean(scored, brier_sum_rows, _SUMMED)
-
-
-def brier_sum_rows(scored: Scored) -> FloatArray:
-    """The contribution of each row to `brier_sum`, before weighting."""
-    rows = brier_rows(scored)
+    rows = losses.squared_error(scored.prob, scored.label)
     return 2.0 * rows if scored.binary else rows
 
 
-def _mean(scored: Scored, rows: RowLoss, definition: Definition) -> Measured:
-    if scored.nothing:
-        return Measured(None, definition, reason=scored.nothing)
-    return LossSums.of(scored, rows).mean(definition)
+_METHOD = "CORP: labels pooled by distinct probability, then isotonic regression"
 
 
-@dataclass(frozen=True, slots=True)
-class LossSums:
-    """Sums of w and of w times the loss, the latter also of each class one-vs-rest where there are more than two."""
+@of_ties("sum", Definition("lower", approximation=_METHOD))
+def brier_reliability(ties: TiedScores, options: Options) -> float:
+    """How much of the Brier score isotonic recalibration would take away.
 
-    weight: float
-    loss: float
-    per_class: tuple[float, ...] | None
-
-    def __add__(self, other: LossSums) -> LossSums:
-        per_class = None
-        if self.per_class is not None:
-            per_class = tuple(map(sum, zip(self.per_class, other.per_class or (), strict=True)))
-        return LossSums(self.weight + other.weight, self.loss + other.loss, per_class)
-
-    @classmethod
-    def of(cls, scored: Scored, rows: RowLoss) -> LossSums:
-        per_class = None
-        if not scored.binary:
-            per_class = tuple(scored.one_vs_rest(index).sum_of(rows) for index in range(scored.classes))
-        return cls(scored.total_weight, scored.sum_of(rows), per_class)
-
-    def mean(self, definition: Definition) -> Measured:
-        per_class = None if self.per_class is None else tuple(loss / self.weight for loss in self.per_class)
-        return Measured(self.loss / self.weight, definition, per_class=per_class)
+    S(p) - S(q), as the mean of (p - q)(p + q - 2 y): no large numbers are subtracted.
+    """
+    ties = ties.with_positive_weight
+    q = recalibrated(ties)
+    weighed = (ties.prob - q) * ((ties.prob + q) * ties.weight - 2.0 * ties.positive)
+    return max(float(weighed.sum()) / ties.total, 0.0)
 
 
-def mean_sums(rows: RowLoss, definition: Callable[[LossSums], Definition]) -> Additive[LossSums]:
-    """A metric that is the mean over rows of `rows`, one-vs-rest too where there are more than two classes."""
-    return Additive(
-        lambda scored, _: LossSums.of(scored, rows),
-        lambda scores, _: [sums.mean(definition(sums)) for sums in scores],
-    )
+@of_ties("sum", Definition("higher", approximation=_METHOD))
+def brier_resolution(ties: TiedScores, options: Options) -> float:
+    """How much lower the Brier score is, once recalibrated, than that of always saying the label rate.
+
+    S(mean y) - S(q): the variance of q, because the label mean of each pool is its q.
+    """
+    ties = ties.with_positive_weight
+    rate = float(ties.positive.sum()) / ties.total
+    return float((ties.weight * (recalibrated(ties) - rate) ** 2).sum()) / ties.total
 
 
-NLL_SUMS = mean_sums(nll_rows, lambda _: _NLL)
-BRIER_SUMS = mean_sums(brier_rows, lambda sums: _BRIER if sums.per_class is None else _SUMMED)
-BRIER_SUM_SUMS = mean_sums(brier_sum_rows, lambda _: _SUMMED)
+@of_ties("sum", Definition("target", approximation=_METHOD))
+def brier_uncertainty(ties: TiedScores, options: Options) -> float:
+    """The Brier score of always saying the label rate: a property of the rows, not of the score."""
+    rate = float(ties.positive.sum()) / ties.total
+    return rate * (1.0 - rate)
+
+
+def recalibrated(ties: TiedScores) -> FloatArray:
+    """The isotonic regression of the labels on the probabilities, for each block."""
+    from scipy.optimize import isotonic_regression
+
+    fitted = isotonic_regression(ties.positive / ties.weight, weights=ties.weight)
+    return np.asarray(fitted.x, dtype=np.float64)

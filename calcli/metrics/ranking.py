@@ -1,4 +1,4 @@
-"""How well the scores rank, and how often the predicted class is right."""
+"""Metrics of the order of the scores, and of the class that they predict."""
 
 from __future__ import annotations
 
@@ -11,30 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray, spans
-from calcli.metrics.additive import Additive, OfProblems, of_problems
-from calcli.metrics.base import Definition, Measured, Options, Scored
-from calcli.metrics.blocks import Blocks, dot
-from calcli.metrics.reduce import measured, reduction_text
+from calcli.metrics.base import Definition, Options, Scored
+from calcli.metrics.forms import ByProblem, OfProblems, RowMean, of_ties
+from calcli.metrics.tied import TiedScores, dot
 from calcli.numeric.links import drawn_in, scores
 
 WITHIN_FOLDS = "within each held-out fold"
+NO_ORDER = "the loss is the same in every row: there is nothing to reject first"
 _ONE_CLASS = "the rows are all of one class"
-_ACCURACY = Definition("higher", reduction="top label")
-
-
-def auc(scored: Scored, options: Options) -> Measured:
-    """Area under the ROC curve: how often a positive row scores above a negative one, ties counting half.
-
-    With more than two classes, the mean over classes of each one against the rest; classes that do not occur are left
-    out. Rows that several calibrators have predicted are compared within each fold.
-    """
-    within = None if scored.folds is None else WITHIN_FOLDS
-    definition = Definition("higher", reduction=reduction_text(scored, "macro", options), approximation=within)
-
-    def area(one: Scored, _: Options) -> float | None:
-        return over_folds(one.ranked, binary_auc, pairs)
-
-    return measured(scored, options, area, "macro", definition, _ONE_CLASS)
 
 
 def over_folds(
@@ -93,7 +77,7 @@ def _counted(prob: FloatArray, label: LabelArray) -> float | None:
 
 
 def _ties(keys: IntArray, some: slice) -> int:
-    """How many pairs of both labels share a value, of the values whose last negative row is among `some`."""
+    """The number of pairs of both labels that share a value, of values whose last negative row is among `some`."""
     pair = keys[some.start : some.stop + 1]
     mixed = some.start + np.flatnonzero(pair[1:] - pair[:-1] == 1)  # from 2 v + 0 to 2 v + 1
     mixed = mixed[keys[mixed] & 1 == 0]
@@ -134,7 +118,7 @@ CELLS_PER_UNIT = 4096
 _OUTERMOST = math.ceil(float(drawn_in(np.array([750.0]))[0]) * CELLS_PER_UNIT)
 
 CELLS = 2 * _OUTERMOST + 1
-"""How many of them there are."""
+"""The number of these cells."""
 
 
 def cell_of(scored: Scored) -> IntArray:
@@ -196,7 +180,7 @@ class Cells:
     def of(cls, scored: Scored) -> Cells:
         cell, ranked = cell_of(scored), scored.ranked.prob
         if scored.folds is not None:
-            cell = cell + CELLS * scored.folds.place
+            cell = cell + CELLS * scored.folds.fold_of
         first = int(cell.min()) if len(cell) else 0
         cell -= first
         count = int(cell.max(initial=-1)) + 1
@@ -238,7 +222,7 @@ class Cells:
 
     @property
     def bound(self) -> float:
-        """How far it may be off: a pair in one cell counts half, and may have had to count 0 or 1."""
+        """The most that the area may be off by: a pair in one cell counts half, and may have had to count 0 or 1."""
         within = dot(self.positive[self.mixed], self.negative[self.mixed])
         return within / 2.0 / self.pairs if self.pairs > 0 else 0.0
 
@@ -254,7 +238,7 @@ def _in_cells(scores: Sequence[OfProblems[Cells]], options: Options) -> Definiti
     text = f"histogram: log-odds within 1/{CELLS_PER_UNIT} (far out more) count as ties, right to {rounded_up(bound)}"
     if any(part.cell.max(initial=0) >= CELLS for score in scores for part in score.parts):
         text = f"{WITHIN_FOLDS}; {text}"
-    return Definition("higher", reduction=reduction_text(scores[0], "macro", options), approximation=text)
+    return Definition("higher", approximation=text)
 
 
 def rounded_up(bound: float) -> str:
@@ -263,66 +247,84 @@ def rounded_up(bound: float) -> str:
     return f"{math.ceil(bound / unit) * unit:.2g}"
 
 
-AUC_SUMS = of_problems("macro", lambda one, _: Cells.of(one), lambda cells, _: cells.area, _in_cells, _ONE_CLASS)
+AUC_SUMS = ByProblem("macro", lambda one, _: Cells.of(one), lambda cells, _: cells.area, _in_cells, _ONE_CLASS)
 
 
-def auc_of(blocks: Blocks, options: Options) -> float | None:
-    """The same area from blocks."""
-    negative = blocks.weight - blocks.positive
-    below = np.cumsum(negative)
-    pairs = float(blocks.positive.sum()) * float(below[-1])
-    return dot(blocks.positive, below - negative / 2.0) / pairs if pairs > 0 else None
+def _within_folds(scored: Scored, options: Options) -> Definition:
+    return Definition("higher", approximation=None if scored.folds is None else WITHIN_FOLDS)
 
 
-def pr_auc(scored: Scored, options: Options) -> Measured:
-    """Average precision: the precision at each threshold, weighted by the recall that the threshold adds.
+@of_ties(
+    "macro",
+    _within_folds,
+    _ONE_CLASS,
+    of_rows=lambda one, _: over_folds(one.ranked, binary_auc, pairs),
+    sums=AUC_SUMS,
+    ranked=True,
+)
+def auc(ties: TiedScores, options: Options) -> float | None:
+    """Area under the ROC curve: how often a positive row scores above a negative one, ties counting half.
 
-    The area under the precision-recall curve as a step function, as scikit-learn has it: nothing is interpolated. With
-    more than two classes, the mean over classes one-vs-rest. Rows that several calibrators have predicted are ranked
-    within each fold, which counts by the weight of its positive rows.
+    With more than two classes, the mean over classes of each one against the rest; classes that do not occur are left
+    out. Rows that several calibrators have predicted are compared within each fold.
     """
-    text = "step function" if scored.folds is None else f"step function, {WITHIN_FOLDS}"
-    definition = Definition("higher", reduction=reduction_text(scored, "macro", options), approximation=text)
-
-    def precision(one: Scored, how: Options) -> float | None:
-        return over_folds(one.ranked, lambda part: pr_auc_of(part.blocks, how), positives)
-
-    return measured(scored, options, precision, "macro", definition, "no row is positive")
+    negative = ties.weight - ties.positive
+    below = np.cumsum(negative)
+    pairs = float(ties.positive.sum()) * float(below[-1])
+    return dot(ties.positive, below - negative / 2.0) / pairs if pairs > 0 else None
 
 
-def pr_auc_of(blocks: Blocks, options: Options) -> float | None:
-    positive, weight = np.cumsum(blocks.positive[::-1]), np.cumsum(blocks.weight[::-1])
+def _rejection_ratio(ties: TiedScores, options: Options) -> float | None:
+    area = auc.pooled(ties, options)
+    return None if area is None else 200.0 * area - 100.0
+
+
+prr = of_ties(
+    "confidence",
+    _within_folds,
+    NO_ORDER,
+    of_rows=lambda one, options: over_folds(one, lambda part: _rejection_ratio(part.ties, options), pairs),
+)(_rejection_ratio)
+"""Prediction-rejection ratio of a score by its own uncertainty, 1 - the probability of the predicted class.
+
+The loss is 0 or 1, so that `calcli.metrics.rejection.rejection_ratio` is 200 AUC - 100 of that probability as a score
+for being right.
+"""
+
+
+def _average_precision(ties: TiedScores, options: Options) -> float | None:
+    positive, weight = np.cumsum(ties.positive[::-1]), np.cumsum(ties.weight[::-1])
     if not positive[-1] > 0:
         return None
     precision = np.divide(positive, weight, out=np.zeros_like(weight), where=weight > 0)
-    return dot(precision, blocks.positive[::-1]) / float(positive[-1])
+    return dot(precision, ties.positive[::-1]) / float(positive[-1])
 
 
-def accuracy(scored: Scored, options: Options) -> Measured:
-    """How often the most probable class is the right one; where two are equally probable, the first is predicted."""
-    if scored.nothing:
-        return Measured(None, _ACCURACY, reason=scored.nothing)
-    return Measured(scored.mean_of(accuracy_rows), _ACCURACY)
+def _step_function(scored: Scored, options: Options) -> Definition:
+    text = "step function" if scored.folds is None else f"step function, {WITHIN_FOLDS}"
+    return Definition("higher", approximation=text)
+
+
+pr_auc = of_ties(
+    "macro",
+    _step_function,
+    "no row is positive",
+    of_rows=lambda one, how: over_folds(one.ranked, lambda part: _average_precision(part.ties, how), positives),
+    ranked=True,
+)(_average_precision)
+"""Average precision: the precision at each threshold, weighted by the recall that the threshold adds.
+
+The area under the precision-recall curve as a step function, as scikit-learn has it: nothing is interpolated. With more
+than two classes, the mean over classes one-vs-rest. Rows that several calibrators have predicted are ranked within each
+fold, which counts by the weight of its positive rows.
+"""
 
 
 def accuracy_rows(scored: Scored) -> FloatArray:
-    """1 where the predicted class is right, 0 elsewhere."""
+    """1 where the predicted class is right, 0 elsewhere; where two are equally probable, the first is predicted."""
     predicted = scored.prob > 0.5 if scored.binary else scored.prob.argmax(axis=1)
     return np.asarray(predicted == scored.label, dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class _Right:
-    """The weight of all rows, and of those that are predicted right."""
-
-    weight: float
-    right: float
-
-    def __add__(self, other: _Right) -> _Right:
-        return _Right(self.weight + other.weight, self.right + other.right)
-
-
-ACCURACY_SUMS = Additive(
-    lambda scored, _: _Right(scored.total_weight, scored.sum_of(accuracy_rows)),
-    lambda scores, _: [Measured(sums.right / sums.weight, _ACCURACY) for sums in scores],
-)
+accuracy = RowMean(accuracy_rows, (Definition("higher", reduction="top label"),) * 2, one_vs_rest=False)
+"""How often the most probable class is the right one."""

@@ -1,7 +1,11 @@
-"""Rejection curves: the mean loss of the rows that are accepted when the most uncertain ones are rejected.
+"""How well uncertainty tells which rows to reject: wrong predictions, and rows from out of the domain.
 
-A row is rejected by any uncertainty, or by u = 1 - p of the predicted class with the loss 1 for a wrong prediction:
-then either a share of the rows is rejected, or all rows whose uncertainty on a scale from 0 (certain) to 1 (no idea),
+The numbers (Malinin et al. 2021, section 5) are exact: tied rows get the mid-rank, which is what the mean over all
+orders of them would give, and weights count as rows.
+
+A rejection curve is the mean loss of the rows that are accepted when the most uncertain ones are rejected. A row is
+rejected by any uncertainty, or by u = 1 - p of the predicted class with the loss 1 for a wrong prediction: then either
+a share of the rows is rejected, or all rows whose uncertainty on a scale from 0 (certain) to 1 (no idea),
 u / (1 - 1/K), is above a threshold (CCL paper, 4.2). Of equally uncertain rows equal parts are rejected.
 """
 
@@ -14,10 +18,60 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.metrics.base import Scored
-from calcli.metrics.blocks import cumulated
+from calcli.metrics.base import Definition, Measured, Scored
 from calcli.metrics.paired import Z975
-from calcli.metrics.ranking import accuracy_rows
+from calcli.metrics.ranking import NO_ORDER, accuracy_rows
+from calcli.metrics.tied import cumulated
+from calcli.numeric.sums import weight_below
+
+
+def rejection_ratio(uncertainty: FloatArray, loss: FloatArray, weight: FloatArray | None = None) -> Measured:
+    """Prediction-rejection ratio: the gain over chance of rejecting by uncertainty, in percent of an oracle's gain.
+
+    Rows are rejected in the order of falling uncertainty and count as right from then on, which leaves the curve
+    E(r) = sum of the losses of accepted rows / n. With A the area under it, PRR = 100 (A_random - A) /
+    (A_random - A_oracle), the oracle rejecting by the loss itself. A row of mid-rank R leaves at the share
+    1 - (R - 1/2)/n, so that PRR = 100 sum l_i (R_i(u) - (n+1)/2) / sum l_i (R_i(l) - (n+1)/2).
+
+    Parameters
+    ----------
+    uncertainty, loss
+        Of each row; the loss is 0 or 1, or the squared error.
+    weight
+        Non-negative, or None for all ones.
+    """
+    definition = Definition("higher")
+    masses = np.ones(len(loss)) if weight is None else weight
+    if not masses.sum() > 0:
+        return Measured(None, definition, reason="there are no rows")
+    half = masses.sum() / 2.0
+    weighted_loss = masses * loss
+    gain = float((weighted_loss * (weight_below(uncertainty, masses) - half)).sum())
+    oracle_gain = float((weighted_loss * (weight_below(loss, masses) - half)).sum())
+    if not oracle_gain > 0:
+        return Measured(None, definition, reason=NO_ORDER)
+    return Measured(100.0 * gain / oracle_gain, definition)
+
+
+def ood_auc(inside: FloatArray, outside: FloatArray, weight: FloatArray | None = None) -> Measured:
+    """Area under the ROC curve of uncertainty as a score for rows from out of the domain, ties counting half.
+
+    Parameters
+    ----------
+    inside, outside
+        The uncertainty of rows from the domain, and of those from out of it.
+    weight
+        Of the rows from the domain; None for all ones. Those from out of it all count the same.
+    """
+    definition = Definition("higher")
+    masses = np.ones(len(inside)) if weight is None else weight
+    if not masses.sum() > 0 or not len(outside):
+        return Measured(None, definition, reason="there are no rows on one side")
+    # Rows of weight zero get a rank among the others without counting in it.
+    all_masses = np.concatenate([masses, np.zeros(len(outside))])
+    below = weight_below(np.concatenate([inside, outside]), all_masses)[len(inside) :]
+    return Measured(float(below.mean() / masses.sum()), definition)
+
 
 RATES = tuple(place / 20 for place in range(20))
 THRESHOLDS = tuple(place / 10 for place in range(11))
@@ -58,9 +112,9 @@ def by_threshold(scored: Scored, thresholds: Sequence[float] = THRESHOLDS) -> tu
     most = 1.0 - 1.0 / scored.classes
     # A threshold of 0.1 must hold p = 0.95, of which 1 - p is a rounding error more than 0.05.
     limits = [threshold * most * (1.0 + 1e-12) + 1e-15 for threshold in thresholds]
-    blocks = np.searchsorted(uncertainty, limits, side="right")
+    ties = np.searchsorted(uncertainty, limits, side="right")
     return tuple(
-        _accepted(threshold, float(sums[0][block]), *sums) for threshold, block in zip(thresholds, blocks, strict=True)
+        _accepted(threshold, float(sums[0][block]), *sums) for threshold, block in zip(thresholds, ties, strict=True)
     )
 
 

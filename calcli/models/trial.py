@@ -20,7 +20,7 @@ from calcli.listener import Listener, stage
 from calcli.methods.calibrator import FittedMethod
 from calcli.metrics.base import Folds, Options
 from calcli.metrics.catalog import MetricSpec
-from calcli.metrics.fold_fits import FoldFits
+from calcli.metrics.paired import FoldFits
 from calcli.reports.groups import in_units
 from calcli.reports.measuring import (
     Candidate,

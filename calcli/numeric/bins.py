@@ -19,7 +19,7 @@ from calcli.numeric.links import log_odds, sigmoid
 from calcli.numeric.sums import totals
 
 BINS = 15
-"""So many there are unless others are asked for, in metrics as in pictures: as many as Guo et al. 2017 have."""
+"""The number of bins unless another is asked for, in metrics as in pictures, after Guo et al. 2017."""
 
 MOST_BINS = 100_000
 """More than these tell nothing apart, and cost memory."""
@@ -41,7 +41,7 @@ def check_bins(bins: int | str) -> None:
 
 
 def bins_of_rows(rows: int) -> int:
-    """As many bins as the cube root of the number of rows, rounded up: scikit-learn's ``n_bins="cube_root"``.
+    """The cube root of the number of rows, rounded up: scikit-learn's ``n_bins="cube_root"``.
 
     With bins of equal width or of equal mass, the bound on the bias of the ECE is the least where the number of bins
     is of this order (Futami & Fujisawa, NeurIPS 2024).
@@ -56,12 +56,12 @@ def just_above(cuts: FloatArray) -> FloatArray:
 
 
 def just_below(cuts: FloatArray) -> FloatArray:
-    """The same downwards."""
+    """Slightly lower cuts: a score on a cut, or as near as rounding, lies above."""
     return -just_above(-cuts)
 
 
 def edges_just_above(edges: FloatArray) -> FloatArray:
-    """The same for edges that are probabilities; 0 and 1 stay."""
+    """Slightly higher edges, which are probabilities; 0 and 1 stay."""
     moved = edges.copy()
     moved[1:-1] = np.maximum(edges[1:-1], sigmoid(just_above(log_odds(edges[1:-1]))))
     return moved

@@ -93,7 +93,7 @@ class Sample:
         return cls(Points.of_cells(everyone), Points.of_cells(positive), _separated(everyone[0], positive[0]))
 
     def by_rows(self, z: FloatArray, label: IntArray, weight: FloatArray) -> Sample:
-        """The same sample with each row as a point of its own."""
+        """The sample with each row as a point of its own."""
         chosen = label == 1
         return Sample(Points.of_rows(z, weight), Points.of_rows(z[chosen], weight[chosen]), self.separated)
 
@@ -141,7 +141,7 @@ class Sample:
         return expand
 
     def coarseness(self, basis: Basis, theta: FloatArray) -> float:
-        """How much theta . f varies within half a cell, at most."""
+        """The most that theta . f varies within half a cell."""
         if self.everyone.order == 0:
             return 0.0
         slope = np.tensordot(theta, basis(self.everyone.z, 1), axes=1)[1]

@@ -23,10 +23,10 @@ from calcli.batch import FloatArray, IntArray, spans
 from calcli.numeric.links import sigmoid
 
 STAKES = np.array([0.6, 1.8])
-"""How strongly is bet. The best one is the shift that is to be found, in standard deviations of a night's residuals."""
+"""The strengths of bets. The best one is the shift to be found, in standard deviations of a night's residuals."""
 
 DIRECTIONS = ("level", "slope", "bend")
-"""What can move: all predictions alike; the high ones against the low ones; the outer ones against the middle."""
+"""Directions of change: all predictions alike; the high ones against the low; the outer ones against the middle."""
 
 _BY_DIRECTION = np.array([0.5, 0.25, 0.25])
 """The share of the stake that is bet in each direction: the level moves most often."""
@@ -58,7 +58,7 @@ def directions(z: FloatArray, centre: float, spread: float) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """Of the rows of a night the mean residual in each direction, and how far it may be from 0 by chance.
+    """The mean residual of a night's rows in each direction, and how far it may be from 0 by chance.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Night:
 
 @dataclass(frozen=True, slots=True)
 class NightSums:
-    """How many rows a night has, and sums over them: of w, and of what `Night` is made of, shape (3, directions)."""
+    """The number of rows of a night, and sums over them: of w, and of the parts of `Night`, shape (3, directions)."""
 
     rows: int
     weight: float
@@ -135,7 +135,7 @@ def log_payoffs(
 
 
 def strengths(night: Night, between: FloatArray) -> FloatArray:
-    """How strongly is bet in each direction, shape (directions, STAKES)."""
+    """The strength of the bets in each direction, shape (directions, STAKES)."""
     spread = np.sqrt(night.noise + between)[:, None]
     theta: FloatArray = np.divide(STAKES, spread, out=np.zeros((len(spread), len(STAKES))), where=spread > 0.0)
     return theta

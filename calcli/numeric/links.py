@@ -14,13 +14,13 @@ import numpy as np
 from calcli.batch import FloatArray, spans
 
 CLIP = 1e-12
-"""How far from 0 and 1 a probability is held where a loss is clipped, and where scores begin to be drawn in."""
+"""The distance from 0 and 1 at which losses clip a probability, and from which scores are drawn in."""
 
 LEAST = float(np.finfo(np.float64).tiny)
 GREATEST = 1.0 - float(np.finfo(np.float64).epsneg)
 
 LEAST_REST = float(np.finfo(np.float64).epsneg) / 2.0
-"""What stands for 1 - p where p is 1: half of what 1 - `GREATEST` is."""
+"""The number that stands for 1 - p where p is 1: half of 1 - `GREATEST`."""
 
 FAR = -float(np.log(CLIP))
 """The log-odds beyond which scores are drawn in."""

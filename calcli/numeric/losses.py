@@ -60,7 +60,7 @@ def mixture_log_loss(mean: FloatArray, variance: FloatArray, target: FloatArray)
 
 
 def shuffled_bins(rows: float, bin_size: float) -> int:
-    """How many bins of `bin_size` rows are cut from shuffled rows: floor(n / c), at least one."""
+    """The number of bins of `bin_size` rows that shuffled rows are cut into: floor(n / c), at least one."""
     return max(1, math.floor(rows / bin_size))
 
 

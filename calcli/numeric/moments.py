@@ -125,7 +125,7 @@ class ScoreMoments:
         return float(np.sqrt((m2 + about**2 * m0).sum() / self.weight))
 
     def coarseness(self, a: float) -> float:
-        """How much a z varies within half a cell, at most; 0 where every cell holds a single score."""
+        """The most that a z varies within half a cell; 0 where every cell holds a single score."""
         m0, m2, _, _ = self.moments
         spread = np.sqrt(12.0 * m2 / m0)  # the width over which the rows of a cell are spread
         return abs(a) * float(np.minimum(spread, self.width).max()) / 2
@@ -162,7 +162,7 @@ class ScoreMoments:
 
 
 def softplus_of_rows(z: FloatArray, weight: FloatArray, a: float, b: float) -> Expansion:
-    """The same sum, row by row."""
+    """The sum over rows of w ln(1 + exp(a z + b)), row by row."""
     u = a * z + b
     s = sigmoid(u)
     bend = weight * s * sigmoid(-u)

@@ -39,7 +39,7 @@ _NOTHING = 1e-30
 """A probability below this is 0 to a product in float32: with numbers that have lost digits processors are slow."""
 
 _RIDGE = 1e-3
-"""What is added to this curvature, relative to its diagonal: directions without any keep a bounded step."""
+"""The part of its diagonal that is added to this curvature: directions without any keep a bounded step."""
 
 _ALIKE = 1e-3
 """Where no probability has moved by more, the last Hessian is as good: a step then leaves about this share of the way,
@@ -94,7 +94,7 @@ class Multinomial:
             return self._whole(newton(self._expander(), start[self.free]))
 
     def near_minimum(self, start: FloatArray) -> FloatArray:
-        """The same to as many digits as a choice between penalties needs, which is faster."""
+        """The coefficients of least loss to as many digits as a choice between penalties needs, which is faster."""
         with one_thread_of_algebra():
             if int(self.free.sum()) > QUICK:
                 return self._conjugate_gradients(start, 1e-3)

@@ -1,7 +1,8 @@
-"""Minimising smooth convex functions of a few variables."""
+"""Minimising smooth convex functions of a few variables, also where some may not be negative; roots on the line."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -28,8 +29,16 @@ class Expansion(NamedTuple):
 def newton(
     expand: Callable[[FloatArray], Expansion], start: FloatArray, *, tolerance: float = 1e-12, steps: int = 200
 ) -> FloatArray:
-    """The minimiser of a convex function, by Newton's method with a backtracking line search.
+    """The minimiser of a convex function; see `minimum`."""
+    return minimum(expand, start, tolerance=tolerance, steps=steps)[0]
 
+
+def minimum(
+    expand: Callable[[FloatArray], Expansion], start: FloatArray, *, tolerance: float = 1e-12, steps: int = 200
+) -> tuple[FloatArray, Expansion]:
+    """The minimiser of a convex function and the function around it.
+
+    Newton's method with a backtracking line search.
     The Hessian gets just enough of its own diagonal to be invertible, so that a direction the data say nothing about
     is left where it starts. The search ends when the Newton decrement, which bounds how much there is still to gain,
     falls below `tolerance` relative to the value.
@@ -41,14 +50,22 @@ def newton(
         step = _direction(here)
         decrement = -float(here.gradient @ step)
         if decrement <= tolerance * tolerance * (1.0 + abs(here.value)):
-            return x
+            return x, here
         x, there, moved = _backtrack(expand, x, here, step, decrement)
         # Near the minimum the value is flat to rounding while steps still add digits: a few are taken, not endlessly.
         stalled = 0 if there.value < here.value else stalled + 1
         here = there
         if not moved or stalled == _STALLS:
-            return x
+            return x, here
     raise FitError(f"Newton's method did not converge in {steps} steps")
+
+
+def refined(expand: Callable[[FloatArray], Expansion], x: FloatArray) -> FloatArray:
+    """A minimiser from nearby to as many digits as the gradient has: Newton's steps while they get shorter."""
+    last = np.inf
+    while (size := float(np.abs(step := _direction(expand(x))).max())) < last:
+        x, last = x + step, size
+    return x
 
 
 def _direction(here: Expansion) -> FloatArray:
@@ -121,3 +138,37 @@ def root_between(
             return following
         x = following
     raise FitError("the search for the temperature did not converge")
+
+
+Expand = Callable[[FloatArray], Expansion]
+
+
+def newton_nonnegative(expand: Expand, start: FloatArray, bounded: tuple[int, ...]) -> FloatArray:
+    """The minimiser with ``x[i] >= 0`` for the few i in `bounded`.
+
+    If the free minimum violates a bound, the answer lies on a face where some of the bounded variables are 0. With one
+    or two of them there are at most three faces: each is minimised, and the lowest that violates nothing wins. The
+    function is convex, so that no face with more zeros can be lower than a valid one with fewer.
+    """
+    for zeros in range(len(bounded) + 1):
+        faces = itertools.combinations(bounded, zeros)
+        valid = [x for x in (_on_face(expand, start, face) for face in faces) if (x[list(bounded)] >= 0).all()]
+        if valid:
+            return min(valid, key=lambda x: expand(x).value)
+    return start  # unreachable: the face on which all are 0 violates nothing
+
+
+def _on_face(expand: Expand, start: FloatArray, zero: tuple[int, ...]) -> FloatArray:
+    """The minimiser with the variables `zero` held at 0."""
+    free = np.setdiff1d(np.arange(len(start)), zero)
+
+    def whole(part: FloatArray) -> FloatArray:
+        x = np.zeros(len(start))
+        x[free] = part
+        return x
+
+    def on_face(part: FloatArray) -> Expansion:
+        value, gradient, hessian = expand(whole(part))
+        return Expansion(value, gradient[free], hessian[np.ix_(free, free)])
+
+    return whole(newton(on_face, start[free]))

@@ -1,4 +1,4 @@
-"""How many threads to work with."""
+"""The number of threads to work with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def threads() -> int:
-    """What ``--threads`` set, else one for each processor that this process may use."""
+    """The number that ``--threads`` set, else that of the processors that this process may use."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return int(asked) if asked.isdecimal() and int(asked) > 0 else processors()
 
@@ -44,7 +44,7 @@ def processors() -> int:
 
 
 def quota(of_process: Path = _OF_PROCESS, groups: Path = _GROUPS) -> float:
-    """How many processors' time the control groups of this process may take; infinite where nothing limits it.
+    """The number of processors whose time the control groups leave to this process; infinite where nothing limits it.
 
     A limit of a container is ``cpu.max`` of its group or of one above: microseconds of work in so many of the clock
     (cgroup v2). More threads than that would only be made to wait.

@@ -57,7 +57,7 @@ class CurveBuilder:
             for of in ([None] if kind == "rejection" else places)
             for score, name in enumerate(scores)
         ]
-        self._gaps = {(score, of): GapSums.nothing() for score, of, _ in self._sums if judged}
+        self._gaps = {(score, of): GapSums.empty() for score, of, _ in self._sums if judged}
 
     def add(self, scored: Sequence[Scored]) -> None:
         """More rows, under each score."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import Batch, FloatArray
-from calcli.metrics.additive import OfProblems
 from calcli.metrics.base import Options, Scored
+from calcli.metrics.forms import OfProblems
 from calcli.metrics.ranking import AUC_SUMS, Cells, auc
 from calcli.reports.measuring import raw_candidate
 from calcli.state import Json

@@ -14,9 +14,8 @@ from calcli.batch import Batch, FloatArray, IntArray, LabelArray, Units
 from calcli.diagrams.curves import Curve, Kind
 from calcli.metrics.base import Clusters, Definition, Folds, Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec, measure, settled
-from calcli.metrics.fold_fits import FoldFits, missing
-from calcli.metrics.groups import Detectable, adjusted, by_group
-from calcli.metrics.paired import Paired, paired, widened
+from calcli.metrics.multiple import Detectable, adjusted, by_group
+from calcli.metrics.paired import FoldFits, Paired, missing, paired, widened
 from calcli.metrics.rejection import by_rate, by_threshold
 from calcli.numeric.links import odds, probabilities
 from calcli.reports.curves import CurveBuilder
@@ -272,7 +271,7 @@ def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> list[di
     points: list[dict[str, Json]] = []
     for candidate in candidates:
         scored = candidate.scored(rows)
-        if scored.nothing is not None:
+        if scored.undefined_reason is not None:
             continue
         for by, curve in (("rate", by_rate(scored)), ("threshold", by_threshold(scored))):
             score: dict[str, Json] = {"score": candidate.name, "class": None, "by": by}

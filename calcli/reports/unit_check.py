@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.methods import calibrator, catalog
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 from calcli.numeric.sums import totals
 from calcli.reports.groups import codes
 from calcli.reports.schema import ReportWarning

@@ -129,7 +129,7 @@ def _clusters(
     named_scores: NamedScores,
     chosen: Sequence[metrics.MetricSpec],
 ) -> Clustering | None:
-    if not any(metric.clusters for metric in chosen):
+    if not any(metric.family == "clustered" for metric in chosen):
         return None
     if request.clusters_from is not None:
         return by_column(example, scores[0].binding, request.clusters_from, "--clusters-from")[1]
@@ -322,7 +322,7 @@ def _of_classes(
     rows: ScoredRows, place: int, sums: Callable[[RowsHere], list[Any]], frames: Iterator[pl.DataFrame]
 ) -> _OfClasses:
     """On a worker, the sums over the rows of one task under the score at a place; bad rows were judged before."""
-    nothing = Scored.nothing_of(len(class_names(rows.bindings[0])))
+    nothing = Scored.empty(len(class_names(rows.bindings[0])))
     total = _OfClasses(sums(RowsHere(nothing.prob, nothing.label, np.zeros(0))))
     for scored, _ in rows.of(frames, Count(rows.name, keep_going=True), [None] * len(rows.bindings)):
         one = scored[place]

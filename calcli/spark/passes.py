@@ -31,10 +31,10 @@ from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
-from calcli.metrics.additive import OfProblems
 from calcli.metrics.base import Folds, Options, Scored
+from calcli.metrics.forms import OfProblems
+from calcli.metrics.gathered import UNITS
 from calcli.metrics.ranking import AUC_SUMS, Cells
-from calcli.metrics.unit_means import UNITS
 from calcli.reports.drift_baseline import LogOdds, Products
 from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import class_names, class_weights, raw_candidate
@@ -151,7 +151,7 @@ class SumsPass:
         binding = self.rows.binding
         classes = len(binding.classes)
         count = Count(self.rows.name, keep_going=self.rows.keep_going)
-        order = AUC_SUMS.gather(Scored.nothing_of(classes), Options())
+        order = AUC_SUMS.gather(Scored.empty(classes), Options())
         total = FitSums(count, Scale(binding.score), np.zeros(classes), np.zeros(classes), order)
         for batch, folds in self.rows.of(frames, total.count, total.scale):
             total.weight += class_weights(batch.labels, batch.weight, classes)

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from calcli.errors import DataError, UsageError
-from calcli.metrics.unit_means import UNITS
+from calcli.metrics.gathered import UNITS
 from calcli.spark.session import failures, first_line
 from calcli.tables.request import TABLE
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import Column, FloatArray
 from calcli.errors import DataError
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 from calcli.state import Json, State, pack_texts, unpack_texts
 
 

@@ -14,9 +14,8 @@ import numpy as np
 from calcli.batch import Batch, FloatArray
 from calcli.errors import FitError
 from calcli.learners import catboost
-from calcli.numeric.folds import held_out
 from calcli.numeric.losses import log_loss, mixture_log_loss
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import held_out, stream
 from calcli.uncertainty.decomposition import Members, decompose
 from calcli.uncertainty.ensemble import DEPTHS, RATES, Ensemble, Settings, Task
 

@@ -31,7 +31,7 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.catalog import MetricSpec
-from calcli.metrics.standing import standings
+from calcli.metrics.multiple import standings
 from calcli.models.requests import FitRequest, FitResult
 from calcli.models.trial import Contender, Judgement, Trial, TrialRows, bind_trial
 from calcli.reports.label_check import LabelCheck

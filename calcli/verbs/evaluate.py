@@ -216,7 +216,7 @@ def _clustering(
     chosen: tuple[metrics.MetricSpec, ...],
 ) -> Clustering | None:
     """The clusters of the rows, where a metric has them for bins."""
-    if any(metric.clusters for metric in chosen):
+    if any(metric.family == "clustered" for metric in chosen):
         return clustering(source, scores, named_scores.models, request.clusters_from, request.flags, request.seed)
     if request.clusters_from is not None:
         raise UsageError(

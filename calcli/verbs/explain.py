@@ -21,7 +21,7 @@ from calcli.learners.shapley import Contributions, of_function
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.calibrator import CalibratorModel, load
 from calcli.numeric.links import logit, sigmoid
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 from calcli.places import folder
 from calcli.state import Json
 from calcli.tables.binding import bind

@@ -11,7 +11,7 @@ from calcli.decisions import costs as thresholds_by_costs
 from calcli.decisions.costs import Costs, bootstrap_means, cross_fitted
 from calcli.decisions.rates import NEVER
 from calcli.errors import UsageError
-from calcli.numeric.folds import Split
+from calcli.numeric.seeded import Split
 from tests.support.estimators import GivenProbabilities
 
 

@@ -15,10 +15,10 @@ from sklearn.calibration import calibration_curve
 from calcli.diagrams.bands import FEWEST
 from calcli.diagrams.curve_sums import CurveSums, curve_sums, problem, reflected_gaussian
 from calcli.diagrams.curves import Bands, Binning, Curve, Kind, by_kind
+from calcli.metrics.adaptive import smooth_ece
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.binned import ece
 from calcli.metrics.ranking import accuracy
-from calcli.metrics.smooth import smooth_ece
 from calcli.numeric.bins import BINS
 from tests.support import strategies
 from tests.support.curves import classes, sample, traced

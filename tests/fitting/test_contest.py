@@ -10,8 +10,8 @@ import pytest
 from calcli.batch import Batch
 from calcli.fitting.auto import EVIDENCE, STANDARD_ERRORS, MethodSelection
 from calcli.metrics import catalog as metrics
-from calcli.numeric.folds import folds
 from calcli.numeric.losses import log_loss
+from calcli.numeric.seeded import folds
 
 
 def contest(count: int, slope: float, seed: int = 0) -> MethodSelection:

@@ -17,7 +17,7 @@ from calcli.artifacts import store
 from calcli.batch import Batch, Column
 from calcli.learners.catboost import most_important, normalise_cbm, pool, surrogate, to_bytes, train
 from calcli.numeric.links import log_softmax
-from calcli.numeric.score_folds import class_order, ordered
+from calcli.numeric.seeded import class_order, ordered
 from calcli.state import State
 from tests.support.artifacts import draft
 from tests.support.cases import features, ordinary

@@ -16,7 +16,7 @@ from calcli.methods import boost, calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.trees.held_out_choice import held_out_splits
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
-from calcli.numeric.score_folds import class_order
+from calcli.numeric.seeded import class_order
 from tests.support.cases import ordinary
 
 ROW = catalog.find("boost")

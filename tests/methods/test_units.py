@@ -14,9 +14,8 @@ from calcli.methods.mbct import boosting
 from calcli.methods.mbct.level_passes import Rows
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.held_out_choice import distinct, held_out_splits
-from calcli.numeric.folds import Split
 from calcli.numeric.losses import log_loss
-from calcli.numeric.score_folds import splits_by_score
+from calcli.numeric.seeded import Split, splits_by_score
 from tests.support.cases import every_method
 
 EACH = 12

@@ -52,7 +52,7 @@ def test_one_vs_rest_splits_labels_and_probabilities(rows):
 
 @given(any_rows())
 def test_held_rows_have_weight(rows):
-    held = rows.held
+    held = rows.with_positive_weight
     assert held.weight is None or (held.weight > 0).all()
     assert held.total_weight == pytest.approx(rows.total_weight)
     assert len(held) == (len(rows) if rows.weight is None else np.count_nonzero(rows.weight))
@@ -61,9 +61,9 @@ def test_held_rows_have_weight(rows):
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
 def test_moderate_weights_keep_their_proportions(scale):
     rows = Scored(np.array([0, 1, 1]), np.array([0.1, 0.5, 0.9]), scale * np.array([1.0, 2.0, 4.0]))
-    np.testing.assert_allclose(rows.moderate.weight, [0.25, 0.5, 1.0])
+    np.testing.assert_allclose(rows.with_scaled_weights.weight, [0.25, 0.5, 1.0])
     ordinary = Scored(rows.label, rows.prob, np.array([1.0, 2.0, 4.0]))
-    assert ordinary.moderate is ordinary
+    assert ordinary.with_scaled_weights is ordinary
 
 
 @pytest.mark.parametrize(

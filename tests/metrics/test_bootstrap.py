@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calcli.metrics import catalog, shuffled
+from calcli.metrics import catalog, multi_view
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.bootstrap import Resampler, bootstrap, drawing
 from tests.support.strategies import any_rows, binary_rows
@@ -21,8 +21,8 @@ def literal(rows: Scored, counts) -> Scored:
 
 def value(metric: catalog.MetricSpec, rows: Scored, options: Options) -> float | None:
     if metric.name == "mvce":
-        sums = shuffled.ErrorSums.of(rows.top)
-        return shuffled.closed_of(sums, options) if sums.weight > 0 else None
+        sums = multi_view.ErrorSums.of(rows.top)
+        return multi_view.closed_of(sums, options) if sums.weight > 0 else None
     return catalog.measure([metric], rows, options)[metric.name].value
 
 
@@ -41,7 +41,7 @@ def test_counts_give_what_the_drawn_rows_give(binning, rows, data):
     for metric in RESAMPLED:
         found = Resampler(rows, [metric], options).resampled(counts, [metric.name]).get(metric.name)
         if found is None:  # nothing to draw from, or few rows of a label: MVCE would be sampled
-            assert metric.name == "mvce" or rows.nothing, metric.name
+            assert metric.name == "mvce" or rows.undefined_reason, metric.name
             continue
         expected = value(metric, literal(rows, counts), options)
         if expected is None:

@@ -6,8 +6,8 @@ import pytest
 from calcli.errors import UsageError
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
-from calcli.metrics.clustered import ClusterSums
-from calcli.metrics.proper import nll_rows
+from calcli.metrics.clustered import ClusterGap, ClusterSums
+from calcli.metrics.forms import ProblemMetric
 
 CLUSTERS = Clusters(np.array([0, 0, 1, 1]), 2, "given")
 EDGES = np.array([[0, 3]])
@@ -22,17 +22,17 @@ def test_names_are_distinct_and_found():
 
 @pytest.mark.parametrize("metric", catalog.specs(), ids=lambda metric: metric.name)
 def test_targets_exist_and_measure(metric):
-    assert metric.load()(ROWS, Options(views=2)).value is not None
-    per_row = metric.load_rows()
-    assert (per_row is None) == (metric.rows is None)
-    pooled = metric.load_blocks()
-    if pooled is not None and metric.reduction not in {"each", "confidence"}:
-        assert pooled(ROWS.blocks, Options()) == pytest.approx(metric.load()(ROWS, Options()).value, rel=1e-12)
-    of_clusters = metric.load_clusters()
-    if of_clusters is not None:
-        assert of_clusters(ClusterSums.of(ROWS)) == metric.load()(ROWS, Options()).value
-    if per_row is not None:
-        assert metric.load()(ROWS, Options()).value == pytest.approx(per_row(ROWS).mean())
+    form = metric.load()
+    value = form(ROWS, Options(views=2)).value
+    assert value is not None
+    assert metric.row_mean == (form.rows is not None)
+    if form.rows is not None:
+        assert metric.load_rows() is form.rows
+        assert value == pytest.approx(form.rows(ROWS).mean())
+    if isinstance(form, ProblemMetric) and form.reduction not in {"each", "confidence"}:
+        assert form.pooled(ROWS.ties, Options()) == pytest.approx(value, rel=1e-12)
+    if isinstance(form, ClusterGap):
+        assert form.number(ClusterSums.of(ROWS)) == value
 
 
 def test_choosing():
@@ -60,11 +60,6 @@ def test_an_unknown_name_gets_the_nearest_one():
 def test_no_name_at_all_is_refused(nothing):
     with pytest.raises(UsageError, match="no metric was named"):
         catalog.choose(nothing)
-
-
-def test_rows_of_the_means():
-    assert catalog.find("nll").load_rows() is nll_rows
-    assert catalog.find("auc").load_rows() is None
 
 
 def nan_metric(scored, options):

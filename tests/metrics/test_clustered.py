@@ -1,4 +1,4 @@
-"""CECE beside its definition written out, its laws, and what a calibrated score shows."""
+"""CECE and total variation beside their definitions written out, and the floor of a calibrated score."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Measured, Options, Scored
 from calcli.metrics.bootstrap import bootstrap
-from calcli.metrics.clustered import NO_CLUSTERS, ClusterSums
+from calcli.metrics.clustered import NO_CLUSTERS, ClusterSums, tv
 from tests.support.strategies import any_rows, binary_rows
 
 FORMS = ("cece", "cece_ada", "cece_mce")
@@ -32,8 +32,8 @@ def written_out(rows: Scored) -> list[float]:
     found = []
     for index in classes:
         gaps, shares = [], []
-        for cluster in set(rows.clusters.place.tolist()):
-            inside = [i for i in range(len(rows)) if rows.clusters.place[i] == cluster]
+        for cluster in set(rows.clusters.cluster_of.tolist()):
+            inside = [i for i in range(len(rows)) if rows.clusters.cluster_of[i] == cluster]
             w = [1.0 if rows.weight is None else rows.weight[i] for i in inside]
             if sum(w) == 0:
                 continue
@@ -67,7 +67,7 @@ def test_one_cluster_is_the_mean_error_and_merging_clusters_never_raises_the_mea
     one = replace(rows, clusters=Clusters(np.zeros(len(rows), dtype=np.int64), 1, "all"))
     gap = abs(np.average(rows.prob - rows.label, weights=rows.weight))
     assert values(one) == pytest.approx([gap] * 3, abs=1e-12)
-    half = replace(rows, clusters=Clusters(rows.clusters.place // 2, 2, "merged"))
+    half = replace(rows, clusters=Clusters(rows.clusters.cluster_of // 2, 2, "merged"))
     assert measured(half)["cece"].value <= measured(rows)["cece"].value + 1e-12
 
 
@@ -125,3 +125,37 @@ def test_the_value_takes_a_row_of_weight_two_for_two_rows(rows: Scored, data: st
     times = np.array(data.draw(st.lists(st.integers(1, 3), min_size=len(rows), max_size=len(rows))))
     repeated = rows.take(np.repeat(np.arange(len(rows)), times))
     assert values(replace(rows, weight=times.astype(float))) == pytest.approx(values(repeated), rel=1e-9, abs=1e-12)
+
+
+EDGES = np.array([[0, 1], [1, 2], [4, 0]])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_differences_of_confidence_are_added_up(classes: int) -> None:
+    rng = np.random.default_rng(classes)
+    prob = rng.random(5) if classes == 2 else rng.dirichlet(np.ones(3), 5)
+    top = [max(p, 1 - p) for p in prob] if classes == 2 else [max(row) for row in prob]
+    expected = sum(abs(top[one] - top[other]) for one, other in EDGES)
+    rows = Scored(np.zeros(5, np.int64), prob, np.full(5, 1e200), edges=EDGES)
+    assert tv(rows, Options()).value == pytest.approx(expected, rel=1e-12)
+
+
+def test_rows_of_weight_zero_have_no_edges() -> None:
+    prob = np.array([0.5, 0.6, 0.8, 0.9])
+    weight = np.array([1.0, 2.0, 0.0, 1.0])
+    rows = Scored(np.zeros(4, np.int64), prob, weight, edges=np.array([[0, 1], [1, 2], [2, 3], [3, 0]]))
+    assert tv(rows, Options()).value == pytest.approx(0.1 + 0.4)
+
+
+def test_a_score_and_its_opposite_are_equally_confident() -> None:
+    rows = Scored(np.zeros(2, np.int64), np.array([0.9, 0.1]), edges=np.array([[0, 1]]))
+    assert tv(rows, Options()).value == pytest.approx(0, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("edges", "reason"), [(None, "no edges are given"), (np.empty((0, 2), np.int64), "no edge links")]
+)
+def test_without_edges_there_is_no_number(edges: np.ndarray | None, reason: str) -> None:
+    found = tv(Scored(np.zeros(2, np.int64), np.array([0.9, 0.1]), edges=edges), Options())
+    assert found.value is None
+    assert reason in str(found.reason)

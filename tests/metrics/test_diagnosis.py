@@ -69,7 +69,7 @@ def test_the_numbers_beside_it() -> None:
 
 
 def test_without_rows_or_without_a_slope() -> None:
-    assert diagnose(GapSums.nothing()) is None
+    assert diagnose(GapSums.empty()) is None
     one_class = diagnose(GapSums.of(Scored(np.zeros(400, np.int64), np.full(400, 0.2))))
     assert one_class is not None
     assert (one_class.slope, one_class.faults) == (None, ("high",))

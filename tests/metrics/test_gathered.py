@@ -1,4 +1,6 @@
-"""Metrics from sums over parts of the rows, beside the same of all rows at once."""
+"""Metrics and means by unit from sums over parts of the rows, beside those of all rows at once."""
+
+from __future__ import annotations
 
 from dataclasses import replace
 
@@ -10,14 +12,15 @@ from sklearn.metrics import roc_auc_score
 
 from calcli.metrics import catalog
 from calcli.metrics.base import Options, Scored
+from calcli.metrics.bootstrap import bootstrap
 from calcli.metrics.clustered import NO_CLUSTERS
-from calcli.metrics.gathered import MANY
-from calcli.metrics.paired import paired_sums
+from calcli.metrics.gathered import MANY, UNITS, UnitMeans
+from calcli.metrics.paired import paired, paired_sums
 from calcli.metrics.ranking import Cells
 from tests.support.scored import gathered, rows_of
 from tests.support.strategies import any_rows, binary_rows
 
-SUMMED = [metric for metric in catalog.specs() if metric.sums is not None]
+SUMMED = [metric for metric in catalog.specs() if metric.load_sums(Options()) is not None]
 PLAIN = Options(bin_size=1)  # the closed form holds for few rows in one bin only
 
 
@@ -148,3 +151,49 @@ def test_no_weight_is_no_number():
     rows = Scored(np.array([0, 1]), np.array([0.2, 0.7]), np.zeros(2))
     for value in gathered([rows], SUMMED, Options(), []).measured()[0].values():
         assert (value.value, value.reason) == (None, "the weights add up to zero")
+
+
+CHOSEN = [catalog.find(name) for name in ("nll", "brier", "auc")]
+
+
+def scores(rows: int, units: np.ndarray) -> tuple[Scored, Scored]:
+    """Two scores of the same rows, whose labels agree within a unit more often than chance."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(-1, 1, rows)
+    shared = rng.normal(0, 1, units.max() + 1)[units]
+    label = (rng.random(rows) < 1 / (1 + np.exp(-z - shared))).astype(np.int64)
+    weight = rng.uniform(0.5, 2, rows)
+    return tuple(Scored(label, 1 / (1 + np.exp(-slope * z)), weight, units=units) for slope in (1.5, 0.8))
+
+
+def added(scored: tuple[Scored, ...], units: np.ndarray) -> UnitMeans:
+    total = UnitMeans.empty(CHOSEN, len(scored))
+    for part in np.array_split(np.arange(len(units)), 3):
+        one = UnitMeans.empty(CHOSEN, len(scored))
+        one.add([score.take(part) for score in scored], CHOSEN, units[part])
+        total += one
+    return total
+
+
+def test_a_difference_is_that_of_the_units() -> None:
+    units = np.random.default_rng(1).integers(0, 300, 2000)
+    scored = scores(2000, units)
+    total = added(scored, units * 7 % UNITS)  # where the sums of a unit stand changes nothing
+    for metric in CHOSEN[:2]:
+        assert total.difference((1, 0), metric.name) == pytest.approx(paired(scored[1], scored[0], metric.load_rows()))
+    assert total.difference((1, 0), "auc") is None
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_bootstrap_spreads_as_that_of_all_rows(alone: bool) -> None:
+    units = np.arange(3000) if alone else np.random.default_rng(1).integers(0, 150, 3000)
+    scored = scores(3000, units)
+    ours = added(scored, units).bootstrap(2000, 0)
+    theirs = bootstrap(scored, CHOSEN, Options(), 2000, groups=None if alone else units)
+    for name in ("nll", "brier"):
+        for place in range(2):
+            one, other = ours.resampled[name][place], theirs.resampled[name][place]
+            assert one.mean() == pytest.approx(other.mean(), abs=other.std() / 5)
+            assert one.std() == pytest.approx(other.std(), rel=0.12)  # the spread of two spreads is 2.2 %
+        assert ours.difference(1, 0, name)[0] == pytest.approx(theirs.difference(1, 0, name)[0], rel=0.2)
+    assert "auc" not in ours.resampled

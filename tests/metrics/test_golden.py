@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 
 from calcli.metrics import catalog
+from calcli.metrics.adaptive import cumulated_range, sweep_bins, sweep_of
 from calcli.metrics.base import Options
-from calcli.metrics.cumulative import cumulated_range
-from calcli.metrics.sweep import bins_of, sweep_of
 from tests.support.scored import GOLDEN, golden
 
 VALUES = json.loads((GOLDEN / "values.json").read_text())
@@ -37,9 +36,9 @@ def test_as_the_peer(known):
     found = {
         None: lambda: measured.value,
         "p": lambda: measured.p,
-        "bins": lambda: bins_of(rows.blocks),
-        "range": lambda: cumulated_range(rows.blocks),
-        "norm 2": lambda: sweep_of(rows.blocks, options, norm=2.0),
+        "bins": lambda: sweep_bins(rows.ties),
+        "range": lambda: cumulated_range(rows.ties),
+        "norm 2": lambda: sweep_of(rows.ties, options, norm=2.0),
         "root mean square of classes": lambda: np.sqrt(np.mean(np.square(measured.per_class))),
     }[known.get("part")]()
     assert found == pytest.approx(known["value"], rel=1e-9)

@@ -6,7 +6,7 @@ from math import isfinite
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from calcli.metrics import catalog
@@ -64,7 +64,15 @@ def test_the_order_of_rows_does_not_matter(rows, random):
         assert same(measured(name, rows), measured(name, rows.take(order))), name
 
 
+SURE = Scored(np.repeat([0, 1], [11, 5]), np.repeat([0.0, 1.0], [11, 5]))
+"""Predictions of exactly 0 and 1 that are all right: the loss is all but flat in the intercept."""
+
+SURE_AND_INSIDE = Scored(np.repeat([0, 1], [11, 5]), np.repeat([0.0, 1e-9, 1 - 1e-9, 1.0], [8, 3, 2, 3]))
+
+
 @briefly
+@example(SURE, 0.01)
+@example(SURE_AND_INSIDE, 0.01)
 @given(any_rows(), st.floats(0.01, 100))
 def test_the_scale_of_weights_does_not_matter(rows, scale):
     scaled = with_weight(rows, scale * (np.ones(len(rows)) if rows.weight is None else rows.weight))

@@ -1,12 +1,15 @@
+from __future__ import annotations
+
 import inspect
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.proper import brier, brier_rows, brier_sum, nll, nll_rows
+from calcli.metrics.proper import brier, brier_reliability, brier_resolution, brier_sum, brier_uncertainty, nll
 from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
 DEFAULT = Options()
@@ -62,7 +65,7 @@ def test_nll_one_vs_rest_is_the_log_loss_of_each_class_probability(rows):
 
 
 @given(any_rows())
-@pytest.mark.parametrize(("metric", "per_row"), [(nll, nll_rows), (brier, brier_rows)])
+@pytest.mark.parametrize(("metric", "per_row"), [(nll, nll.rows), (brier, brier.rows)])
 def test_the_value_is_the_mean_of_the_rows(metric, per_row, rows):
     assert metric(rows, DEFAULT).value == pytest.approx(np.average(per_row(rows), weights=rows.weight), rel=1e-12)
 
@@ -87,3 +90,38 @@ def test_brier_sum_is_over_all_classes(rows):
     table = np.column_stack([1 - rows.prob, rows.prob]) if rows.binary else rows.prob
     oracle = np.average(np.square(table - np.eye(table.shape[1])[rows.label]).sum(axis=1), weights=rows.weight)
     assert brier_sum(rows, DEFAULT).value == pytest.approx(oracle, rel=1e-9, abs=1e-15)
+
+
+PARTS = (brier_reliability, brier_resolution, brier_uncertainty)
+
+
+@given(any_rows())
+def test_the_parts_add_up_to_the_brier_score(rows):
+    reliability, resolution, uncertainty = (part(rows, DEFAULT).value for part in PARTS)
+    assert reliability - resolution + uncertainty == pytest.approx(brier(rows, DEFAULT).value, abs=1e-12)
+    assert min(reliability, resolution, uncertainty) >= 0
+
+
+@given(binary_rows())
+@settings(max_examples=40)
+def test_by_scikit_learns_isotonic_regression(rows):
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    held = weight > 0
+    p, y, w = rows.prob[held], rows.label[held], weight[held]
+    rank = np.unique(p, return_inverse=True)[1]  # the peer takes values for equal that are merely near
+    q = IsotonicRegression().fit(rank, y, w).predict(rank)
+
+    def score(forecast):
+        return np.average((forecast - y) ** 2, weights=w)
+
+    rate = np.average(y, weights=w)
+    oracle = (score(p) - score(q), score(rate) - score(q), score(rate))
+    assert [part(rows, DEFAULT).value for part in PARTS] == pytest.approx(oracle, abs=1e-9)
+
+
+def test_recalibrating_takes_nothing_off_twice():
+    """Labels 0 1 0 1 at rising p: isotonic regression pools the middle ones."""
+    rows = Scored(np.array([0, 1, 0, 1]), np.array([0.1, 0.4, 0.6, 0.9]))
+    assert brier_resolution(rows, DEFAULT).value == pytest.approx(0.125)
+    again = Scored(rows.label, np.array([0.0, 0.5, 0.5, 1.0]))
+    assert brier_reliability(again, DEFAULT).value == 0.0

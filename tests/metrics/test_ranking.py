@@ -8,8 +8,7 @@ from sklearn.metrics import accuracy_score, average_precision_score, roc_auc_sco
 
 from calcli.metrics import catalog
 from calcli.metrics.base import Folds, Options, Scored
-from calcli.metrics.detection import prr
-from calcli.metrics.ranking import accuracy, auc, pr_auc
+from calcli.metrics.ranking import accuracy, auc, pr_auc, prr
 from tests.support.scored import gathered, rows_of
 from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
@@ -138,7 +137,7 @@ def test_folds_are_ranked_apart(classes, weighted):
     """What a monotone map of each fold does to the scores changes nothing, and sums say the same."""
     rows = rows_of(900, classes=classes, weighted=weighted)
     folds = Folds(np.random.default_rng(0).integers(0, 4, 900), 4)
-    power = np.array([0.3, 1.0, 2.0, 5.0])[folds.place]
+    power = np.array([0.3, 1.0, 2.0, 5.0])[folds.fold_of]
     mapped = rows.prob**power if classes == 2 else rows.prob ** power[:, None]
     for metric in (auc, pr_auc):
         one = metric(replace(rows, folds=folds), DEFAULT).value

@@ -4,8 +4,8 @@ from hypothesis import given
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
+from calcli.metrics.adaptive import brownian_range, ecce
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.cumulative import brownian_range, ecce
 from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
 from tests.support.strategies import binary_rows
 

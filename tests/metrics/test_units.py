@@ -11,17 +11,25 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import minimize
 
-from calcli.metrics import unit_signs
+from calcli.metrics.adaptive import ecce
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.bootstrap import bootstrap
 from calcli.metrics.catalog import find, measure
-from calcli.metrics.cox import intercept, slope
-from calcli.metrics.cumulative import ecce
 from calcli.metrics.diagnosis import diagnose
-from calcli.metrics.groups import by_group
 from calcli.metrics.joint_test import GapSums, joint_test
-from calcli.metrics.paired import of_units, paired, paired_difference
-from calcli.metrics.proper import nll_rows
+from calcli.metrics.multiple import by_group
+from calcli.metrics.paired import (
+    MOST_UNITS,
+    chance_widened,
+    merged_units,
+    of_units,
+    paired,
+    paired_difference,
+    signed_sums,
+    unit_table,
+)
+from calcli.metrics.proper import nll
+from calcli.metrics.regression import intercept, slope
 from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
 from calcli.numeric.links import logit
 from tests.support.scored import rows_of
@@ -112,9 +120,9 @@ def test_the_recalibration_is_fitted_without_each_unit(metric, free: int) -> Non
 def test_copies_in_a_unit_tell_nothing_new() -> None:
     rows = rows_of(2000)
     other = replace(rows, prob=np.clip(rows.prob + 0.05, 0.0, 0.99))
-    alone, by_unit = paired(other, rows, nll_rows), paired(repeated(other), repeated(rows), nll_rows)
+    alone, by_unit = paired(other, rows, nll.rows), paired(repeated(other), repeated(rows), nll.rows)
     assert by_unit.value == pytest.approx(alone.value, rel=1e-9)
-    degrees = min(1999, freedom((difference := nll_rows(other) - nll_rows(rows)) - difference.mean()))
+    degrees = min(1999, freedom((difference := nll.rows(other) - nll.rows(rows)) - difference.mean()))
     wider = stats.t.ppf(0.975, degrees) / stats.norm.ppf(0.975)
     assert by_unit.hi - by_unit.lo == pytest.approx(wider * (alone.hi - alone.lo), rel=1e-3)
     for metric in (slope, intercept):
@@ -136,11 +144,11 @@ def test_units_of_nothing_do_not_count() -> None:
 
 def test_signs_are_drawn_by_unit() -> None:
     units, column = np.array([5, 5, 9, 9, 9]), np.array([0, 1, 0, 0, 2])
-    gaps = unit_signs.table(unit_signs.merged(units), column, np.array([1.0, 2.0, 4.0, 8.0, 16.0]), 3)
+    gaps = unit_table(merged_units(units), column, np.array([1.0, 2.0, 4.0, 8.0, 16.0]), 3)
     np.testing.assert_array_equal(gaps, [[1.0, 2.0, 0.0], [12.0, 0.0, 16.0]])
-    drawn = {tuple(row) for row in unit_signs.signed(gaps, 200, 0).tolist()}
+    drawn = {tuple(row) for row in signed_sums(gaps, 200, 0).tolist()}
     assert drawn == {(one + 12 * two, 2 * one, 16 * two) for one in (1, -1) for two in (1, -1)}
-    many = unit_signs.merged(np.arange(3 * unit_signs.MOST_UNITS))
+    many = merged_units(np.arange(3 * MOST_UNITS))
     assert set(np.bincount(many)) == {3}
 
 
@@ -149,13 +157,13 @@ def test_chance_is_greater_where_the_sum_of_skewed_gaps_is_low() -> None:
     gaps = np.random.default_rng(5).exponential(size=30) - 1.2
     t, skew = gaps.sum() / np.sqrt(np.square(gaps).sum()), 0.75 * stats.skew(gaps) / np.sqrt(30)
     assert t < 0.0 < skew
-    assert unit_signs.widened(gaps) == pytest.approx(t / (((1.0 + skew * t / 3.0) ** 3 - 1.0) / skew), rel=1e-9)
-    assert unit_signs.widened(-7.0 * gaps) == pytest.approx(unit_signs.widened(gaps), rel=1e-9)
-    assert unit_signs.widened(gaps + 0.6) == 1.0  # its sum is high
-    assert unit_signs.widened(np.full(5, -1.0)) == 1.0
-    wide, plain = (unit_signs.signed(table[:, None], 50, 0) for table in (gaps, gaps + 0.6))
-    signs = unit_signs.signed(np.eye(30), 50, 0)
-    np.testing.assert_allclose(wide[:, 0], unit_signs.widened(gaps) * (signs @ gaps))
+    assert chance_widened(gaps) == pytest.approx(t / (((1.0 + skew * t / 3.0) ** 3 - 1.0) / skew), rel=1e-9)
+    assert chance_widened(-7.0 * gaps) == pytest.approx(chance_widened(gaps), rel=1e-9)
+    assert chance_widened(gaps + 0.6) == 1.0  # its sum is high
+    assert chance_widened(np.full(5, -1.0)) == 1.0
+    wide, plain = (signed_sums(one[:, None], 50, 0) for one in (gaps, gaps + 0.6))
+    signs = signed_sums(np.eye(30), 50, 0)
+    np.testing.assert_allclose(wide[:, 0], chance_widened(gaps) * (signs @ gaps))
     np.testing.assert_allclose(plain[:, 0], signs @ (gaps + 0.6))
 
 
@@ -163,7 +171,7 @@ def test_gaps_that_are_skewed_are_called_off_as_often_as_others() -> None:
     rng, off = np.random.default_rng(0), []
     for seed in range(2000):
         gaps = rng.exponential(size=(40, 1)) - 1.0
-        drawn = np.abs(unit_signs.signed(gaps, 199, seed))
+        drawn = np.abs(signed_sums(gaps, 199, seed))
         off.append(np.count_nonzero(drawn >= abs(gaps.sum())) < 10)  # p = (1 + count) / 200 <= 0.05
     assert 0.035 <= np.mean(off) <= 0.06  # 0.005 is a standard deviation; 0.07 by signs alone
 

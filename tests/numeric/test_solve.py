@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize
 
-from calcli.numeric.solve import Expansion, newton, root_between
+from calcli.numeric.solve import Expansion, newton, newton_nonnegative, root_between
 
 
 def quadratic(centre: np.ndarray, hessian: np.ndarray):
@@ -96,3 +96,21 @@ def test_the_tail_of_an_exponential_is_left_behind(rate: float) -> None:
         lambda x: (-float(np.exp(-rate * x)), rate * float(np.exp(-rate * x))), np.exp(-10), np.exp(10), 1.0
     )
     assert found == pytest.approx(np.exp(10)) or np.exp(-rate * found) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_bounded_optimiser_agrees(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    root, at = rng.normal(size=(3, 3)), rng.normal(size=3)
+    bend = root @ root.T + 0.1 * np.eye(3)
+
+    def expand(x: np.ndarray) -> Expansion:
+        off = x - at
+        return Expansion(float(off @ bend @ off) / 2, bend @ off, bend)
+
+    ours = newton_nonnegative(expand, np.zeros(3), bounded=(0, 1))
+    bounds = [(0, None), (0, None), (None, None)]
+    best = minimize(lambda x: expand(x)[:2], np.zeros(3), jac=True, bounds=bounds, options={"ftol": 1e-15})
+    np.testing.assert_allclose(ours, best.x, atol=1e-4)  # it stops when the value no longer falls
+    assert expand(ours).value <= best.fun + 1e-12
+    assert (ours[:2] >= 0).all()

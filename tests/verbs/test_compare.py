@@ -17,9 +17,8 @@ from calcli.methods import calibrator, catalog
 from calcli.methods.scaling.linear import Platt, Temperature
 from calcli.metrics.base import Scored
 from calcli.metrics.paired import paired
-from calcli.metrics.proper import nll_rows
-from calcli.numeric.folds import folds
-from calcli.numeric.rng import stream
+from calcli.metrics.proper import nll
+from calcli.numeric.seeded import folds, stream
 from calcli.verbs.compare import CompareRequest, compare
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
@@ -76,7 +75,7 @@ def test_its_interval_is_that_of_a_fit_on_the_same_folds(here: Path) -> None:
         calibrated = calibrator.fit(spec, batch.take(fold != index), spec.resolve())
         prob[fold == index] = calibrated.predict(batch.take(fold == index))
     label, raw = batch.labels, 1 / (1 + np.exp(-batch.score))
-    alone = paired(Scored(label, prob), Scored(label, raw), nll_rows)
+    alone = paired(Scored(label, prob), Scored(label, raw), nll.rows)
     assert one.value == pytest.approx(alone.value)
     assert one.hi - one.lo > 1.02 * (alone.hi - alone.lo)
 

@@ -12,8 +12,7 @@ import calcli
 from calcli.batch import Batch
 from calcli.errors import CalcliError, DataError, FileSystemError, FitError, UsageError
 from calcli.methods import calibrator, catalog
-from calcli.numeric.folds import folds
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import folds, stream
 from tests.support.samples import breeds, clicks
 
 

@@ -14,8 +14,7 @@ from calcli.methods.base import Params, ScoresMethod, Sums, number
 from calcli.methods.scaling.linear import Platt
 from calcli.numeric import bins
 from calcli.numeric.links import sigmoid, softmax
-from calcli.numeric.pooled import Running, by_score
-from calcli.numeric.support import average, supported
+from calcli.numeric.pooled import Running, average, by_score, supported
 from calcli.state import SUPPORTED, State, nest, unnest
 
 PRIOR = 2.0
@@ -26,7 +25,7 @@ class Histogram(ScoresMethod):
     """Histogram binning: the label rate of the bin that the probability falls into (Zadrozny & Elkan 2001).
 
     Bins are right-closed. An empty bin gives its middle. Rates are held within what the rows of their bin support
-    (`calcli.numeric.support`), unless outputs shall be exact.
+    (`calcli.numeric.pooled`), unless outputs shall be exact.
     """
 
     def fit(self, batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
@@ -76,7 +75,7 @@ class Bbq(ScoresMethod):
     and the weight is exp(-criterion/2) with one degree of freedom a bin. AIC is the default: on real predictions the
     paper's prior settles for too few bins.
 
-    Levels are held within what the rows of their bin support (`calcli.numeric.support`), unless outputs shall be exact.
+    Levels are held within what the rows of their bin support (`calcli.numeric.pooled`), unless outputs shall be exact.
     An average of step functions is a step function: it is tabulated once, so that applying it is one look-up. With
     weights n, N and k are sums of weights.
     """

@@ -17,7 +17,7 @@ class Isotonic(ScoresMethod):
 
     Pool-adjacent-violators on the log-odds, then linear interpolation between the ends of the blocks and a constant
     beyond the outermost, as scikit-learn does. Rows with equal scores are one point. Levels are held within what the
-    rows of their block support (`calcli.numeric.support`), unless outputs shall be exact.
+    rows of their block support (`calcli.numeric.pooled`), unless outputs shall be exact.
     """
 
     def finish(self, sums: Sums, params: Params) -> State:
@@ -46,7 +46,7 @@ class IsotonicCentered(ScoresMethod):
     probabilities rows far out could not be told apart.
 
     Two additions make the order hold everywhere. The levels are held within what the rows of their block support
-    (`calcli.numeric.support`): a block of one class alone gives neither 0 nor 1. Beyond the outermost points, at
+    (`calcli.numeric.pooled`): a block of one class alone gives neither 0 nor 1. Beyond the outermost points, at
     log-odds c, where the paper's map is flat, the probability of the class that is rarer there falls slowly, to (3 +
     1/(1 + |z - c|))/4 of its value: never below three quarters of what the rows say.
     """

@@ -23,10 +23,9 @@ from calcli.methods.calibrator import FittedMethod
 from calcli.methods.clusters.partition import Partition, Shares, shares
 from calcli.methods.shrinkage import information, own_share
 from calcli.methods.spec import MethodSpec
-from calcli.numeric.folds import Split, tested
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
-from calcli.numeric.score_folds import splits_by_score
+from calcli.numeric.seeded import Split, splits_by_score, tested
 from calcli.numeric.sums import totals
 from calcli.state import State, nest, unnest
 

@@ -20,7 +20,7 @@ from calcli.learners.encoding import feature_codes, weighted_median
 from calcli.methods.base import Params, number
 from calcli.methods.clusters import embedding as embeddings
 from calcli.methods.clusters.embedding import Embedding, pieces
-from calcli.numeric.score_folds import row_keys
+from calcli.numeric.seeded import row_keys
 from calcli.numeric.sums import totals
 from calcli.state import State, nest, unnest
 

@@ -33,7 +33,7 @@ from calcli.methods.graphs.relation import (
 )
 from calcli.methods.graphs.training import Inputs, first_mixing, train
 from calcli.numeric.links import probabilities
-from calcli.numeric.score_folds import row_keys
+from calcli.numeric.seeded import row_keys
 from calcli.state import Json, State, pack_texts, unpack_texts
 
 WEIGHTS = "weights.safetensors"

@@ -26,9 +26,7 @@ from calcli.methods.graphs.mixing import Adjacency, Cliques, Scheme
 from calcli.methods.graphs.network import COOLEST, HIDDEN, HOTTEST, Layers, Network, Part, logits, offset_of
 from calcli.methods.progress import tell
 from calcli.methods.scaling.linear import Temperature
-from calcli.numeric.folds import Split, tested
-from calcli.numeric.rng import stream
-from calcli.numeric.score_folds import splits_by_score
+from calcli.numeric.seeded import Split, splits_by_score, stream, tested
 from calcli.numeric.sums import totals
 from calcli.state import Json
 

@@ -19,7 +19,7 @@ from calcli.methods.calibrator import FittedMethod
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import probabilities, scores, sigmoid, softplus
 from calcli.numeric.moments import LIMIT
-from calcli.numeric.score_folds import class_order, ordered
+from calcli.numeric.seeded import class_order, ordered
 from calcli.numeric.sums import totals
 from calcli.state import State
 

@@ -30,10 +30,9 @@ from calcli.methods.heterogeneous.tree import Tree, grow
 from calcli.methods.shrinkage import information, own_share
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.held_out_choice import cross_validated, held_out_rows, held_out_splits, least_loss
-from calcli.numeric.folds import Split
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import Split, stream
 from calcli.numeric.sums import totals
 from calcli.state import Json
 

@@ -25,8 +25,7 @@ from calcli.methods.mbct.grow import Tree, TreeRows, grow
 from calcli.methods.mbct.kernels import Places, predict
 from calcli.methods.mbct.level_passes import Growth, Rows, SplitLoss
 from calcli.methods.trees.compiled import on_threads
-from calcli.numeric.folds import Split, tested
-from calcli.numeric.score_folds import share_by_score, splits_by_score
+from calcli.numeric.seeded import Split, share_by_score, splits_by_score, tested
 
 LINKS = {"odds": kernels.ODDS, "linear": kernels.LINEAR}
 

@@ -23,7 +23,7 @@ from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.kernels import Cells, Children, Places, Splits, split_search, update
 from calcli.methods.mbct.level_passes import Growth, Mask, Nodes, Rows, cells_of
 from calcli.numeric import losses
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,7 +25,7 @@ from calcli.methods.trees.coding import CodedFeature
 from calcli.methods.trees.compiled import on_threads
 from calcli.methods.trees.fitted import leaf_section, rates
 from calcli.numeric.links import logit, sigmoid
-from calcli.numeric.support import limits
+from calcli.numeric.pooled import limits
 from calcli.state import Json
 
 _TYPES: Mapping[str, type[np.generic]] = {
@@ -56,7 +56,7 @@ class Forest:
     local, split, overall
         As in `grow.Tree`.
     bound
-        For ``linear``: beyond it, which is what the rows of the node support (`calcli.numeric.support`), its factor
+        For ``linear``: beyond it, which is what the rows of the node support (`calcli.numeric.pooled`), its factor
         takes no probability that did not lie there. 0 and 1 are exact.
     """
 

@@ -43,7 +43,7 @@ from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.level_passes import Rows
 from calcli.methods.scaling.linear import Platt
 from calcli.methods.trees.fitted import unpacked_once
-from calcli.numeric import support
+from calcli.numeric import pooled
 from calcli.numeric.links import sigmoid
 from calcli.state import SUPPORTED, Json, State, prefixed, unprefixed
 
@@ -148,7 +148,7 @@ def prepared(batch: Batch, params: Params, seed: int, whole: Whole | None = None
         score_bins=int(number(params, "score_bins")),
         score_by=cast(Literal["mass", "width"], params["score_binning"]),
     )
-    average = support.average(whole.positive, whole.mass) if params["hold"] is True else None
+    average = pooled.average(whole.positive, whole.mass) if params["hold"] is True else None
     rows = rows_of(batch, whole.start, coder)
 
     # The settings.

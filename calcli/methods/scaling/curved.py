@@ -15,9 +15,9 @@ from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums, SumsMethod
 from calcli.numeric import curves
 from calcli.numeric import taylor as jets
-from calcli.numeric.bounded import newton_nonnegative
 from calcli.numeric.curves import Basis, Sample
 from calcli.numeric.links import sigmoid, softplus
+from calcli.numeric.solve import newton_nonnegative
 from calcli.state import State
 
 LIMIT = 30.0

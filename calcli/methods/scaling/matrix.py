@@ -24,7 +24,7 @@ from calcli.methods.scaling.linear import Platt, Temperature
 from calcli.numeric import link_terms
 from calcli.numeric.links import drawn_in, log_softmax, softmax
 from calcli.numeric.multinomial import Multinomial, linear, with_constant
-from calcli.numeric.score_folds import folds_by_score, splits_by_score
+from calcli.numeric.seeded import folds_by_score, splits_by_score
 from calcli.state import State
 
 STRENGTHS = (1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)

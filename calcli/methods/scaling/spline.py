@@ -14,11 +14,10 @@ from calcli.expressions import Inputs, Terms
 from calcli.methods.base import SETTINGS, Params, Sums, SumsMethod, candidates, number
 from calcli.numeric import curves
 from calcli.numeric.curves import Points, Sample
-from calcli.numeric.folds import splits_of_units
 from calcli.numeric.links import sigmoid
-from calcli.numeric.natural_spline import NaturalSpline, locate
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import splits_of_units, stream
 from calcli.numeric.solve import Expansion, newton
+from calcli.numeric.taylor import NaturalSpline, locate
 from calcli.state import State
 
 OUTER = 0.02

@@ -17,9 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, FloatArray, IntArray
-from calcli.numeric.folds import Split, in_turn, splits_of_units
-from calcli.numeric.rng import stream
-from calcli.numeric.score_folds import column_keys, in_class_order
+from calcli.numeric.seeded import Split, column_keys, in_class_order, in_turn, splits_of_units, stream
 
 FOLDS = 5
 

@@ -270,13 +270,13 @@ def test_losses_of_rows_see_what_a_split_makes_of_them(loss, link) -> None:
 
 def measured(loss: str, prob: np.ndarray, rows: Rows, bin_size: float) -> float:
     """By the metrics, whose definitions are their own."""
+    from calcli.metrics.adaptive import sweep_of
     from calcli.metrics.base import Options, Scored
-    from calcli.metrics.sweep import sweep_of
 
     if loss == "mvce-sampled":
         return closed_mvce(prob - rows.label, rows.weights, bin_size)
     if loss == "ece-sweep":
-        return sweep_of(Scored(rows.label.astype(np.int64), prob).blocks, Options(), norm=2.0)
+        return sweep_of(Scored(rows.label.astype(np.int64), prob).ties, Options(), norm=2.0)
     order = np.argsort(prob)
     place = np.arange(len(prob)) * int(len(prob) // bin_size) // len(prob)
     parts = [order[place == each] for each in range(place[-1] + 1)]

@@ -9,7 +9,7 @@ from calcli.batch import Batch, Units
 from calcli.fitting.held_out import Holdout, split_rows
 from calcli.methods.trees import held_out_choice
 from calcli.methods.trees.held_out_choice import enough
-from calcli.numeric.folds import Split
+from calcli.numeric.seeded import Split
 
 ROWS = 300
 

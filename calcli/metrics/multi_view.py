@@ -14,15 +14,16 @@ approximation of a bin's mean is poor: few rows of the rarer label in a bin, or 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from calcli.batch import FloatArray, spans
-from calcli.metrics.additive import Additive
 from calcli.metrics.base import Definition, Measured, Options, Scored
+from calcli.metrics.forms import Additive, Metric
 from calcli.numeric import losses
-from calcli.numeric.rng import stream
+from calcli.numeric.seeded import stream
+from calcli.records import added
 
 BIN_SIZE = 1000.0
 LEAST_BINS = 32
@@ -58,8 +59,7 @@ class ErrorSums:
     negative: float = 0.0
     negative_square: float = 0.0
 
-    def __add__(self, other: ErrorSums) -> ErrorSums:
-        return ErrorSums(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+    __add__ = added
 
     @classmethod
     def of(cls, scored: Scored) -> ErrorSums:
@@ -99,7 +99,7 @@ class ErrorSums:
 
     @property
     def rarer(self) -> float:
-        """How many rows of the rarer label there are; weighted rows count by Kish's effective number."""
+        """The number of rows of the rarer label; weighted rows count by Kish's effective number."""
         labels = ((self.positive, self.positive_square), (self.negative, self.negative_square))
         return min(mass**2 / square if square > 0 else 0.0 for mass, square in labels)
 
@@ -127,22 +127,6 @@ def closed_of(sums: ErrorSums, options: Options) -> float:
     return closed(sums, bins, options.norm if bins > 1 else 1.0)
 
 
-def mvce(scored: Scored, options: Options) -> Measured:
-    """Multi-view calibration error of the positive class, or of the predicted one where there are more than two."""
-    if scored.nothing:
-        nothing = Definition("lower", reduction=_reduction(scored.binary), norm=options.norm)
-        return Measured(None, nothing, reason=scored.nothing)
-    # The closed form, or else its definition with the number of views to sample.
-    rows = scored.top.held
-    measurement = _from_sums(TopSums(ErrorSums.of(rows), scored.binary), options)
-    bins, views = measurement.definition.bins, measurement.definition.views
-    if bins is None or views is None:
-        return measurement
-    value = sampled(rows, bins, views, options.norm, stream(options.seed, "mvce"))
-    floor = sampled_floor(rows, bins, views, options.norm, stream(options.seed, "mvce", "floor"))
-    return Measured(value, measurement.definition, floor=floor)
-
-
 @dataclass(frozen=True, slots=True)
 class TopSums:
     """The sums of the positive class, or of the predicted one."""
@@ -150,8 +134,7 @@ class TopSums:
     errors: ErrorSums
     binary: bool
 
-    def __add__(self, other: TopSums) -> TopSums:
-        return TopSums(self.errors + other.errors, self.binary)
+    __add__ = added
 
 
 def _from_sums(sums: TopSums, options: Options) -> Measured:
@@ -175,22 +158,48 @@ def _from_sums(sums: TopSums, options: Options) -> Measured:
     return Measured(closed(errors, bins, norm), definition, floor=closed_floor(errors, bins, norm))
 
 
-def _together(scores: Sequence[TopSums], options: Options) -> list[Measured]:
-    settled = replace(options, rarer=min(sums.errors.rarer for sums in scores))
-    return [_from_sums(sums, settled) for sums in scores]
+class Mvce(Metric):
+    """Multi-view calibration error of the positive class, or of the predicted one where there are more than two."""
+
+    def __call__(self, scored: Scored, options: Options) -> Measured:
+        if scored.undefined_reason:
+            unknown = Definition("lower", reduction=_reduction(scored.binary), norm=options.norm)
+            return Measured(None, unknown, reason=scored.undefined_reason)
+        # The closed form, or else its definition with the number of views to sample.
+        rows = scored.top.with_positive_weight
+        measurement = _from_sums(TopSums(ErrorSums.of(rows), scored.binary), options)
+        bins, views = measurement.definition.bins, measurement.definition.views
+        if bins is None or views is None:
+            return measurement
+        value = sampled(rows, bins, views, options.norm, stream(options.seed, "mvce"))
+        floor = sampled_floor(rows, bins, views, options.norm, stream(options.seed, "mvce", "floor"))
+        return Measured(value, measurement.definition, floor=floor)
+
+    def sums(self, options: Options) -> Additive[TopSums]:
+        return self
+
+    def gather(self, scored: Scored, options: Options) -> TopSums:
+        return TopSums(ErrorSums.of(scored.top.with_positive_weight), scored.binary)
+
+    def finish(self, scores: Sequence[TopSums], options: Options) -> list[Measured]:
+        alike = replace(options, rarer=min(sums.errors.rarer for sums in scores))
+        return [_from_sums(sums, alike) for sums in scores]
+
+    def settled(self, scored: Sequence[Scored], options: Options) -> Options:
+        """Options with which, if the MVCE of one of these scores is sampled, that of all is."""
+        rare = [
+            ErrorSums.of(one.top.with_positive_weight).rarer
+            for one in scored
+            if not one.binary and one.undefined_reason is None
+        ]
+        return replace(options, rarer=min(rare)) if rare else options
 
 
-MVCE_SUMS = Additive(lambda scored, _: TopSums(ErrorSums.of(scored.top.held), scored.binary), _together)
+mvce = Mvce()
 
 
 def _reduction(binary: bool) -> str:
     return "positive class" if binary else "top label"
-
-
-def settled(scored: Sequence[Scored], options: Options) -> Options:
-    """Options with which the MVCE of scores of the same rows is computed in one way: if one is sampled, all are."""
-    rare = [ErrorSums.of(one.top.held).rarer for one in scored if not one.binary and one.nothing is None]
-    return replace(options, rarer=min(rare)) if rare else options
 
 
 def default_bin_size(rows: float) -> float:

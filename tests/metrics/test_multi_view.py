@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from itertools import permutations
 
 import numpy as np
@@ -7,16 +9,7 @@ from hypothesis import strategies as st
 
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.binned import ece
-from calcli.metrics.shuffled import (
-    ErrorSums,
-    closed,
-    closed_floor,
-    default_bin_size,
-    mvce,
-    sampled,
-    sampled_floor,
-    settled,
-)
+from calcli.metrics.multi_view import ErrorSums, closed, closed_floor, default_bin_size, mvce, sampled, sampled_floor
 from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
 
@@ -173,7 +166,7 @@ def test_scores_side_by_side_are_all_sampled_if_one_must_be():
     right, other = Scored(label, prob), Scored(label, rng.permutation(prob))
     assert mvce(other, Options()).definition.views is None
     assert mvce(right, Options()).definition.views is not None
-    options = settled([right, other], Options())
+    options = mvce.settled([right, other], Options())
     one, two = mvce(right, options), mvce(other, options)
     assert one.definition == two.definition
     assert "sampled" in two.definition.approximation

@@ -1,7 +1,7 @@
 """Rows pooled by their probability: all that a metric of one binary score needs to know.
 
-A block holds the rows that share a probability. Metrics computed from blocks do not depend on the order of tied rows,
-and a resample of the rows is the same blocks with other sums: nothing is copied and nothing is sorted again.
+A tie is the set of rows that share a probability. Metrics computed from ties do not depend on the order of tied rows,
+and a resample of the rows has the same ties with other sums: nothing is copied and nothing is sorted again.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, LabelArray
 from calcli.numeric.bins import repeated_quantiles, weighted_quantiles
+from calcli.records import taken
 
 
 @dataclass(frozen=True)
-class Blocks:
+class TiedScores:
     """The distinct probabilities of binary rows, with sums over the rows of each.
 
     Attributes
@@ -37,12 +38,12 @@ class Blocks:
     square: FloatArray
 
     @property
-    def held(self) -> Blocks:
-        """The blocks that hold any rows."""
+    def with_positive_weight(self) -> TiedScores:
+        """The ties that hold any rows."""
         some = self.rows > 0
         if some.all():
             return self
-        return Blocks(self.prob[some], self.rows[some], self.weight[some], self.positive[some], self.square[some])
+        return taken(self, some)
 
     @property
     def count(self) -> float:
@@ -54,17 +55,17 @@ class Blocks:
 
     @cached_property
     def even(self) -> bool:
-        """Whether all rows weigh the same, as far as blocks can tell; there must be a row in each."""
+        """Whether all rows weigh the same, as far as ties can tell; there must be a row in each."""
         each = self.weight / self.rows
         return bool(np.ptp(each) <= 1e-12 * each[0])
 
     @cached_property
     def below(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """How many rows, how much weight, and how much of it positive lies in the first 0, 1, .. blocks."""
+        """How many rows, how much weight, and how much of it positive lies in the first 0, 1, .. ties."""
         return cumulated(self.rows), cumulated(self.weight), cumulated(self.positive)
 
     def between(self, cuts: FloatArray, below: FloatArray) -> FloatArray:
-        """The sums over the rows between cuts, from those over the first blocks; tied rows share evenly."""
+        """The sums over the rows between cuts, from those over the first ties; tied rows share evenly."""
         sums: FloatArray = np.diff(np.interp(cuts, self.below[0], below))
         return sums
 
@@ -135,8 +136,8 @@ class SortedRows:
         sorted_weight = None if weight is None else weight[order]
         return cls(order, starts, rising[starts], label[order].astype(np.float64), sorted_weight)
 
-    def pool(self, counts: FloatArray | None = None, label: FloatArray | None = None) -> Blocks:
-        """The blocks.
+    def pool(self, counts: FloatArray | None = None, label: FloatArray | None = None) -> TiedScores:
+        """The ties.
 
         Parameters
         ----------
@@ -149,10 +150,10 @@ class SortedRows:
         rows = np.ones(len(self.order)) if counts is None else counts[self.order]
         if self.weight is None:
             each, positive = self._sums(rows), self._sums(rows * y)
-            return Blocks(self.prob, each, each, positive, each)
+            return TiedScores(self.prob, each, each, positive, each)
         mass = rows * self.weight
         sums = (self._sums(values) for values in (rows, mass, mass * y, mass * self.weight))
-        return Blocks(self.prob, *sums)
+        return TiedScores(self.prob, *sums)
 
     def _sums(self, values: FloatArray) -> FloatArray:
         if len(self.starts) == len(self.order):

@@ -1,11 +1,15 @@
+from __future__ import annotations
+
 import numpy as np
 import pytest
+from hypothesis import given
 from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.cox import intercept, slope
+from calcli.metrics.regression import intercept, pud, slope
 from calcli.numeric.links import logit, sigmoid
+from tests.support.strategies import binary_rows
 
 DEFAULT = Options()
 
@@ -108,6 +112,33 @@ def test_one_class_has_no_intercept():
     assert found.reason == "the rows are all of one class"
 
 
+LEAST, MOST = logit(np.array([0.0, 1.0]))
+"""The log-odds at which predictions of 0 and 1 are held."""
+
+
+@pytest.mark.parametrize(
+    ("positives", "rows", "expected"),
+    [
+        ((0, 5), (11, 5), (np.log(5 / 11) - LEAST - MOST) / 2),  # all right: 11 exp(a + least) is 5 exp(-a - most)
+        ((0, 3), (0, 16), np.log(3 / 13) - MOST),  # predictions of 1 alone
+        ((6, 7), (10, 7), np.log(6 / 4) - LEAST),  # wrong on one side
+    ],
+)
+def test_the_intercept_of_sure_predictions_solves_its_equation(positives, rows, expected):
+    """So many rows with a prediction of 0 and of 1, some of them positive."""
+    label = np.concatenate([np.arange(n) < k for k, n in zip(positives, rows, strict=True)]).astype(np.int64)
+    prob = np.repeat([0.0, 1.0], rows)
+    for weight in (None, np.full(len(label), 0.01), np.full(len(label), 3.7)):
+        assert intercept(Scored(label, prob, weight), DEFAULT).value == pytest.approx(expected, rel=1e-9)
+
+
+def test_where_rounding_decides_there_is_no_intercept():
+    """As many sure predictions are wrong on either side, so that the sums of large terms balance."""
+    found = intercept(Scored(np.tile(np.repeat([0, 1], 4), 2), np.repeat([0.0, 1.0], 8)), DEFAULT)
+    assert (found.value, found.lo, found.p) == (None, None, None)
+    assert found.reason == "the predictions are so sure that rounding decides it"
+
+
 def test_the_scale_of_weights_does_not_narrow_the_interval():
     rows = rows_of(200, weighted=True)
     scaled = Scored(rows.label, rows.prob, 100 * rows.weight)
@@ -123,3 +154,17 @@ def test_more_classes_are_judged_by_the_predicted_one():
     top = Scored((prob.argmax(1) == rows.label).astype(np.int64), prob.max(1))
     assert slope(rows, DEFAULT).value == slope(top, DEFAULT).value
     assert len(slope(rows, DEFAULT).per_class) == 3
+
+
+@given(binary_rows())
+def test_it_is_the_ratio_of_the_means(rows):
+    label = np.average(rows.label, weights=rows.weight)
+    found = pud(rows, Options())
+    if label == 0:
+        assert (found.value, found.reason) == (None, "no row is positive")
+    else:
+        assert found.value == pytest.approx(np.average(rows.prob, weights=rows.weight) / label, rel=1e-9)
+
+
+def test_below_one_the_rows_are_underestimated():
+    assert pud(Scored(np.array([0, 1]), np.array([0.1, 0.3])), Options()).value == pytest.approx(0.4)

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calcli.numeric.seeded import folds, folds_by_score, held_out, stream
+
+
+def draws(*key: str | int) -> list[float]:
+    return list(stream(*key).random(4))  # type: ignore[arg-type]
+
+
+def test_a_purpose_has_one_stream() -> None:
+    assert draws(3, "folds") == draws(3, "folds")
+
+
+def test_seeds_and_purposes_differ() -> None:
+    seen = {tuple(draws(*key)) for key in ((3, "folds"), (4, "folds"), (3, "split"), (3, "folds", 1), (3, "folds1"))}
+    assert len(seen) == 5
+
+
+def test_it_is_the_same_everywhere() -> None:
+    """Pinned: a seed written into a manifest years ago must mean the same folds."""
+    np.testing.assert_array_equal(stream(0, "folds").integers(0, 1000, 5), PINNED)
+
+
+PINNED = [923, 335, 391, 873, 591]
+
+
+ROWS = st.integers(5, 200)
+
+
+@given(ROWS, st.integers(2, 5), st.integers(0, 99))
+def test_sizes_are_even(rows: int, count: int, seed: int) -> None:
+    assert np.ptp(np.bincount(folds(rows, count, np.random.default_rng(seed)), minlength=count)) <= 1
+
+
+@given(ROWS, st.floats(0.05, 0.95), st.integers(0, 99))
+def test_the_share_is_kept(rows: int, share: float, seed: int) -> None:
+    assert held_out(rows, share, np.random.default_rng(seed)).sum() == int(rows * share)
+
+
+def test_the_deal_is_random_and_seeded() -> None:
+    one, same, other = (folds(100, 5, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_few_rows(rows: int) -> None:
+    assert sorted(folds(rows, 5, np.random.default_rng(0))) == list(range(rows))
+
+
+def test_folds_do_not_tell_the_rate_of_the_others() -> None:
+    """The mean of the other rows predicts a fold as badly as it would predict fresh rows: by 1/n + 1/m in the square.
+
+    Folds that keep the classes in proportion make that 0.
+    """
+    label = np.arange(60) % 2
+    errors = []
+    for seed in range(400):
+        fold = folds(60, 5, np.random.default_rng(seed))
+        errors += [(label[fold == one].mean() - label[fold != one].mean()) ** 2 for one in range(5)]
+    assert np.mean(errors) == pytest.approx(0.25 * 60 / 59 * (1 / 12 + 1 / 48), rel=0.1)
+
+
+def rows(count: int = 1000, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(count, classes)), rng.choice(classes, count, p=[0.9, 0.08, 0.02])
+
+
+def test_the_order_of_the_rows_does_not_matter() -> None:
+    score, label = rows()
+    fold = folds_by_score(score, label, 5, 0, "test")
+    shuffled = np.random.default_rng(1).permutation(len(label))
+    np.testing.assert_array_equal(folds_by_score(score[shuffled], label[shuffled], 5, 0, "test"), fold[shuffled])
+
+
+def test_repeated_rows_share_a_fold_and_change_no_other() -> None:
+    score, label = rows(200)
+    twice = np.repeat(np.arange(200), 2)
+    fold = folds_by_score(score, label, 5, 0, "test")
+    np.testing.assert_array_equal(folds_by_score(score[twice], label[twice], 5, 0, "test"), fold[twice])
+
+
+def test_classes_are_dealt_out_evenly() -> None:
+    score, label = rows()
+    fold = folds_by_score(score, label, 5, 0, "test")
+    for index in range(3):
+        held = np.bincount(fold[label == index], minlength=5)
+        assert np.ptp(held) <= 1
+    assert np.ptp(np.bincount(fold)) <= 1
+
+
+@pytest.mark.parametrize("change", [(1, "test"), (0, "other")])
+def test_seed_and_purpose_draw_other_folds(change: tuple[int, str]) -> None:
+    score, label = rows()
+    fold = folds_by_score(score, label, 5, 0, "test")
+    other = folds_by_score(score, label, 5, *change)
+    assert 0.1 < (fold == other).mean() < 0.3
+
+
+def test_minus_zero_is_zero_and_one_column_will_do() -> None:
+    score = np.array([0.0, -0.0, 1.0, 2.0])
+    fold = folds_by_score(score, np.zeros(4, dtype=np.int64), 3, 0, "test")
+    assert fold[0] == fold[1]
+    assert sorted(set(fold)) == [0, 1, 2]
