@@ -37,7 +37,7 @@ SLACK = 1e-12
 wherever it is computed. Larger sets keep the promise."""
 
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-"""Of splitmix64 (Steele, Lea and Flood 2014)."""
+"""The constants of splitmix64 (Steele, Lea and Flood 2014)."""
 
 
 def conformal_quantile(
@@ -91,7 +91,7 @@ class Thresholds:
     level
         The probability with which the truth is held.
     confidence
-        Of the level being reached; None where it is reached on average.
+        The probability that the level is reached; None where it is reached on average.
     values
         By group, then by class; one group and one class where nothing is told apart. Infinite where there were too few
         rows.
@@ -139,7 +139,7 @@ class Thresholds:
 
     @property
     def unseen(self) -> tuple[float, ...]:
-        """Those of a group that was not among the held-out rows: the largest of any group that is finite."""
+        """The thresholds of a group without held-out rows: the largest finite one of any group, by class."""
         columns = zip(*self.values, strict=True)
         return tuple(max((value for value in column if value < math.inf), default=math.inf) for column in columns)
 
@@ -207,15 +207,10 @@ class PredictionSets:
         scores = set_scores(prob, score)
         kind, kinds = (label, scores.shape[1]) if by_class else (None, 1)
         true = scores[np.arange(len(label)), label]
-        options: dict[str, Any] = {
-            "confidence": confidence,
-            "group": group,
-            "kind": kind,
-            "kinds": kinds,
-            "weight": weight,
-            "unit": unit,
-        }
-        return cls(score, Thresholds.of(true, level, **options))
+        thresholds = Thresholds.of(
+            true, level, confidence=confidence, group=group, kind=kind, kinds=kinds, weight=weight, unit=unit
+        )
+        return cls(score, thresholds)
 
     def predict(self, prob: FloatArray, group: IntArray | None = None) -> NDArray[np.bool_]:
         """Which classes are in the set of each row, shape (n, K).
@@ -319,8 +314,8 @@ class PredictionIntervals:
         lo, hi = lower - reach, upper + reach
         crossed = lo > hi
         lo[crossed] = hi[crossed] = (lo[crossed] + hi[crossed]) / 2.0
-        nothing = np.full(len(lower), math.inf)
-        return (-nothing, hi) if self.side == "upper" else (lo, nothing) if self.side == "lower" else (lo, hi)
+        endless = np.full(len(lower), math.inf)
+        return (-endless, hi) if self.side == "upper" else (lo, endless) if self.side == "lower" else (lo, hi)
 
     def to_json(self) -> dict[str, Json]:
         return {"side": self.side, "thresholds": self.thresholds.to_json()}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calcli import expressions as terms
-from calcli.decisions.class_rule import ClassRule
 from calcli.decisions.conformal import SLACK, Thresholds
-from calcli.decisions.policy import DECISION, ENDS, AnyRule, IntervalRule, MatrixRule, SetRule
+from calcli.decisions.policy import DECISION, ENDS, AnyRule, ClassRule, IntervalRule, MatrixRule, SetRule
 from calcli.errors import UsageError
 from calcli.expressions import MOST, Among, Condition, Every, Input, Missing, Some, Term, Terms
 

@@ -1,4 +1,4 @@
-"""What follows from a threshold: the four counts, and the rates of them that people set targets for."""
+"""The consequences of a threshold: the four counts, and the rates of them that people set targets for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GRID = 500
 """A grid has so many thresholds that part the rows evenly, and as many that part the expected positives."""
 
 GRID_OF_UNITS = 50
-"""The same where rows belong to units, which takes a pass over the rows for each threshold."""
+"""The size of a grid where rows belong to units, which takes a pass over the rows for each threshold."""
 
 NEVER = float(np.nextafter(1.0, 2.0))
 """A threshold that no probability reaches."""
@@ -101,10 +101,10 @@ class Decided:
     Attributes
     ----------
     squares
-        The same sums of squared weights: so many rows of weight w are worth (sum w)^2 / sum w^2 rows.
+        The sums of squared weights: rows of weight w are worth (sum w)^2 / sum w^2 rows of one weight.
     units
-        For each rate, by how much rows of a unit say less than as many rows of different ones (the design effect
-        of Kish); 1 where rows stand for themselves.
+        The design effect (Kish) of each rate: how many rows of a unit say as much as one row of a unit of its own; 1
+        where rows stand for themselves.
     """
 
     thresholds: FloatArray

@@ -108,11 +108,11 @@ class Passed:
     Attributes
     ----------
     place
-        Of the threshold that was chosen; None where none passed.
+        The place of the threshold that was chosen; None where none passed.
     best
-        The same; where none passed, of the one whose bound comes nearest to the target.
+        The place of the threshold that was chosen, or else of the one whose bound comes nearest to the target.
     without
-        Of the one that would be chosen if the rates of these rows were those of all rows: what the confidence costs.
+        The place of the threshold that would be chosen if these rows were all rows: it shows what confidence costs.
     """
 
     place: int | None
@@ -190,7 +190,7 @@ def _sequence(target: Target, expected: Counts, rows: FloatArray) -> tuple[NDArr
 
 
 def _chosen(target: Target, passed: NDArray[np.bool_], rates: FloatArray) -> int | None:
-    """Of the thresholds that pass: the one with the most yeses, or the fewest where few are wanted."""
+    """The threshold with the most yeses among those that pass, or the fewest where few are wanted."""
     places = np.flatnonzero(passed)
     if not len(places):
         return None

@@ -12,7 +12,7 @@ from calcli.errors import UsageError
 Form = TypeVar("Form", bound=str)
 
 
-def promised(output: str | os.PathLike[str], forms: Sequence[Form], *, hint: str | None = None) -> Form:
+def format_of(output: str | os.PathLike[str], forms: Sequence[Form], *, hint: str | None = None) -> Form:
     """The one of these that the suffix names."""
     suffix = Path(output).suffix.lower().removeprefix(".")
     for form in forms:

@@ -12,9 +12,20 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
 from calcli.decisions import formulas
-from calcli.decisions.amounts import Amounts
-from calcli.decisions.class_rule import ClassRule
-from calcli.decisions.policy import DECISION, ENDS, REASON, SET, YES, AnyRule, IntervalRule, MatrixRule, Policy, SetRule
+from calcli.decisions.intervals import Amounts
+from calcli.decisions.policy import (
+    DECISION,
+    ENDS,
+    REASON,
+    SET,
+    YES,
+    AnyRule,
+    ClassRule,
+    IntervalRule,
+    MatrixRule,
+    Policy,
+    SetRule,
+)
 from calcli.engines.calibrated_columns import CalibratedColumns
 from calcli.engines.local import Computed
 from calcli.export.inputs import table_inputs

@@ -17,7 +17,7 @@ from calcli.metrics.detection import ood_auc, rejection_ratio
 from calcli.metrics.paired import paired_difference
 from calcli.metrics.ranking import accuracy_rows
 from calcli.metrics.rejection import rejection_curve
-from calcli.reports.measuring import Measurements, less, normal_difference, score_row
+from calcli.reports.measuring import Measurements, normal_difference, score_row, value_difference
 from calcli.reports.schema import Difference, ScoreSource, Seconds
 from calcli.uncertainty.decomposition import Decomposed, Members, decompose
 from calcli.uncertainty.training import log_loss_rows
@@ -148,7 +148,7 @@ def _differences(measured: Sequence[EnsembleMetrics], rows: Batch) -> Iterator[D
     """Each ensemble against its single model, with intervals where a metric is a mean over rows."""
     for ensemble, single in zip(measured[::2], measured[1::2], strict=True):
         for metric, value in ensemble.metrics.items():
-            difference, paired = less(value, single.metrics[metric]), None
+            difference, paired = value_difference(value, single.metrics[metric]), None
             if metric in ("nll", "error"):
                 paired = paired_difference(ensemble.losses[metric], single.losses[metric], rows.weight)
             if difference is not None:

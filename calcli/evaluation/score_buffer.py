@@ -22,7 +22,14 @@ from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.gathered import Gathered
 from calcli.metrics.unit_means import UnitMeans
 from calcli.reports.curves import CurveBuilder
-from calcli.reports.measuring import Candidate, Measurements, class_weights, less, normal_difference, score_row
+from calcli.reports.measuring import (
+    Candidate,
+    Measurements,
+    class_weights,
+    normal_difference,
+    score_row,
+    value_difference,
+)
 from calcli.reports.schema import Difference, ScoreSource, Seconds, finite
 from calcli.tables.load import join_batches
 
@@ -120,7 +127,7 @@ class SummedScores:
                 pair,
                 (scores[pair[0]].name, scores[pair[1]].name),
                 metric.name,
-                less(measured[pair[0]][metric.name], measured[pair[1]][metric.name]),
+                value_difference(measured[pair[0]][metric.name], measured[pair[1]][metric.name]),
                 replicates,
             )
             for pair in self.gathered.pairs

@@ -158,7 +158,7 @@ class _Differences:
 
     def of(self, metric: MetricSpec, one: int, other: int) -> Difference:
         names = self.candidates[one].name, self.candidates[other].name
-        value = less(self.measured[one][metric.name], self.measured[other][metric.name])
+        value = value_difference(self.measured[one][metric.name], self.measured[other][metric.name])
         per_row = None if value is None else metric.load_rows()
         by_unit = per_row is not None and self.scored[one].units is not None
         if self.replicates is not None and value is not None and not by_unit:
@@ -195,7 +195,7 @@ class Resampling:
         return bootstrap(scored, chosen, options, self.replicates, seed=self.seed, groups=self.groups)
 
 
-def less(measured: Measured, base: Measured) -> float | None:
+def value_difference(measured: Measured, base: Measured) -> float | None:
     """The difference of two values, if both are defined."""
     return None if measured.value is None or base.value is None else finite(measured.value - base.value)
 

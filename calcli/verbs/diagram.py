@@ -14,7 +14,7 @@ from calcli import extras
 from calcli.artifacts.strictjson import as_json
 from calcli.diagrams.captions import amount, caption, percent
 from calcli.diagrams.curves import Bands, Binning, Curve, Kind, by_kind
-from calcli.diagrams.suffixes import promised
+from calcli.diagrams.suffixes import format_of
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.engines.options import Engine, check_master, paths_of
@@ -258,7 +258,7 @@ def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | 
             raise UsageError(
                 "a stream has no suffix that gives its format", hint=f"name it: --output-format {FORMS[0]}"
             )
-        return promised(output, FORMS, hint=f"name it with --output-format: {listed}")
+        return format_of(output, FORMS, hint=f"name it with --output-format: {listed}")
     if (form := given.lower()) in FORMS:
         return form
     raise UsageError(f"--output-format: {unknown_name('picture format', given, FORMS)}")

@@ -14,7 +14,7 @@ from calcli import extras
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.diagrams.image import Format
-from calcli.diagrams.suffixes import promised
+from calcli.diagrams.suffixes import format_of
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
@@ -127,7 +127,7 @@ class Explanation:
 def explain(request: ExplainRequest, listener: Listener = SILENT) -> Explanation:
     """Say which columns move the calibrated score away from the raw one, by Shapley values."""
     extras.require("shap", "--explain")
-    form = None if request.output is None else promised(request.output, FORMATS)
+    form = None if request.output is None else format_of(request.output, FORMATS)
     if form is not None:
         extras.require("matplotlib", f"a picture as {form}")
     model = load(request.artifact)
