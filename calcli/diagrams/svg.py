@@ -25,12 +25,12 @@ BANDS: dict[Bands, str] = {
 }
 
 LINES = 6
-"""So many colours there are for curves."""
+"""The number of colours for curves."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlotArea:
-    """Where axes from 0 to `right` and from 0 to `high` are in a picture."""
+    """The place of axes from 0 to `right` and from 0 to `high` in a picture."""
 
     left: float
     top: float
@@ -54,7 +54,7 @@ class PlotArea:
         return "M" + "L".join(f"{_number(self.x(x))} {_number(self.y(y))}" for x, y in points)
 
     def box(self, kind: str, left: float, right: float, low: float, high: float) -> str:
-        """A rectangle; nothing where it has no height."""
+        """A rectangle; empty where it has no height."""
         if high <= low:
             return ""
         x, y = self.x(left), self.y(high)

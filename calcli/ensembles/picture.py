@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import get_args
 
 from calcli.diagrams.curves import Curve
-from calcli.diagrams.image import Format, render
-from calcli.diagrams.suffixes import format_of
+from calcli.diagrams.image import Format, image_format_of, render
 from calcli.reports.schema import Report
 from calcli.tables.sink import write_bytes
 
@@ -20,7 +19,7 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 def draw(report: Report, output: str | os.PathLike[str]) -> None:
     """All curves of the report in one picture."""
     label = str(report.binding["label"])
-    write_bytes(render(list(_shown(report)), label, "none", format_of(output, FORMATS)), output)
+    write_bytes(render(list(_shown(report)), label, "none", image_format_of(output, FORMATS)), output)
 
 
 def _shown(report: Report) -> Iterator[Curve]:

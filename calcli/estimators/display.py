@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 from numpy.typing import ArrayLike
 
 from calcli.diagrams import image
+from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.diagrams.curves import Bands, Binning, Curve
 from calcli.errors import as_value_errors
 from calcli.estimators.metrics import Read
 from calcli.numeric.bins import BINS, BinCount
-from calcli.reports.curves import CurveBuilder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray, spans
+from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.diagrams.curves import Kind
 from calcli.errors import UsageError
 from calcli.evaluation.clusters import Clustering
@@ -21,7 +22,6 @@ from calcli.metrics.bootstrap import Bootstrap
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.gathered import Gathered
 from calcli.metrics.unit_means import UnitMeans
-from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import (
     Candidate,
     Measurements,

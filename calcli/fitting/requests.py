@@ -13,7 +13,7 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
 from calcli.places import Url
-from calcli.reports.guard import Guard
+from calcli.reports.conditions import Guard
 from calcli.reports.schema import Report
 from calcli.tables.binding_types import Binding
 from calcli.tables.source import Data

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from calcli import extras
 from calcli.diagrams.captions import amount
-from calcli.diagrams.charts import Chart
-from calcli.diagrams.decisions import decision_charts
-from calcli.diagrams.suffixes import format_of
+from calcli.diagrams.charts import Chart, decision_charts
+from calcli.diagrams.image import image_format_of
 from calcli.reporting.decisions import headline, tables
 from calcli.reporting.markup import section, table
 from calcli.reports.measuring import class_names
@@ -35,7 +34,7 @@ NAMES = {
 
 def form_of(output: str | os.PathLike[str]) -> Form:
     """What kind of picture a file is."""
-    form = format_of(output, FORMS)
+    form = image_format_of(output, FORMS)
     if form != "html":
         extras.require("matplotlib", f"a picture as {form}")
     return form

@@ -35,8 +35,8 @@ from calcli.metrics.additive import OfProblems
 from calcli.metrics.base import Folds, Options, Scored
 from calcli.metrics.ranking import AUC_SUMS, Cells
 from calcli.metrics.unit_means import UNITS
+from calcli.reports.checks import LabelCheck
 from calcli.reports.drift_baseline import LogOdds, Products
-from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import class_names, class_weights, raw_candidate
 from calcli.reports.schema import RAW
 from calcli.spark.rows import KEY

@@ -35,8 +35,8 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Folds, Options, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.standing import standings
+from calcli.reports.checks import LabelCheck, score_warnings, unit_warnings
 from calcli.reports.groups import in_units
-from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (
     Candidate,
     Measurements,
@@ -48,8 +48,6 @@ from calcli.reports.measuring import (
     report_on,
 )
 from calcli.reports.schema import DataFacts, Report, ScoreRow, ScoreSource, Seconds
-from calcli.reports.score_check import score_warnings
-from calcli.reports.unit_check import unit_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
 from calcli.tables.load import Loaded, load

@@ -14,7 +14,7 @@ from calcli.decisions.intervals import choose_intervals
 from calcli.decisions.measure import Rows
 from calcli.decisions.options import Choice
 from calcli.decisions.rates import decided
-from calcli.diagrams.decisions import AtThresholds, thresholds_of
+from calcli.diagrams.charts import AtThresholds, thresholds_of
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.errors import UsageError
@@ -26,10 +26,10 @@ from calcli.fitting.model import Model, load
 from calcli.fitting.policies import rows_of, uncalibrated, with_policy
 from calcli.numeric.links import probabilities
 from calcli.places import Url, folder
+from calcli.reports.checks import unit_warnings
 from calcli.reports.groups import in_units
 from calcli.reports.measuring import class_names, data_facts
 from calcli.reports.schema import DataFacts, ReportWarning
-from calcli.reports.unit_check import unit_warnings
 from calcli.state import Json
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags

@@ -11,11 +11,10 @@ from calcli.fitting.learn import learn
 from calcli.fitting.manifest import keep, target_of
 from calcli.fitting.requests import FitRequest, FitResult
 from calcli.fitting.side_inputs import load_side_inputs
+from calcli.reports.checks import score_warnings, unit_warnings
 from calcli.reports.groups import in_units
 from calcli.reports.measuring import class_names, data_facts, measure_all, raw_candidate, raw_probabilities, report_on
 from calcli.reports.schema import RAW, ScoreSource, Seconds
-from calcli.reports.score_check import score_warnings
-from calcli.reports.unit_check import unit_warnings
 from calcli.tables.binding import bind
 from calcli.tables.load import judge_scale, load
 from calcli.tables.source import Source, open_source

@@ -31,7 +31,7 @@ from calcli.fitting.recipe import Recipe
 from calcli.fitting.requests import RefitRequest
 from calcli.metrics import catalog as metrics
 from calcli.places import Url, folder
-from calcli.reports.guard import Guard
+from calcli.reports.conditions import Guard
 from calcli.tables.source import Source, open_source
 from calcli.verbs.refit_calibrator import RefitResult, refit_calibrator
 from calcli.verbs.refit_policy import PolicyRefit, refit_intervals, refit_policy

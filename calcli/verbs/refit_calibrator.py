@@ -29,8 +29,9 @@ from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
 from calcli.numeric.losses import log_loss
 from calcli.places import Url
+from calcli.reports.checks import score_warnings
+from calcli.reports.conditions import Guard
 from calcli.reports.groups import in_units
-from calcli.reports.guard import Guard
 from calcli.reports.measuring import (
     Candidate,
     Measurements,
@@ -42,7 +43,6 @@ from calcli.reports.measuring import (
     report_on,
 )
 from calcli.reports.schema import RAW, DataFacts, Report, ScoreSource, Seconds
-from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded, load

@@ -32,8 +32,8 @@ from calcli.fitting.policies import asked_in, measured_rows, rows_of, uncalibrat
 from calcli.fitting.renewal import EVIDENCE, IN_PLACE, label_refusal, seen_before, seen_warnings
 from calcli.fitting.splits import Mask
 from calcli.places import Url
+from calcli.reports.checks import LabelCheck
 from calcli.reports.groups import in_units
-from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import Measurements, data_facts, report_on
 from calcli.reports.schema import Report
 from calcli.state import Json

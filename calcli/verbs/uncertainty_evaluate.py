@@ -9,7 +9,7 @@ from typing import Literal, cast
 
 from calcli import extras
 from calcli.batch import Batch, Column, FloatArray
-from calcli.diagrams.suffixes import format_of
+from calcli.diagrams.image import image_format_of
 from calcli.engines.listener import SILENT, Listener, stage
 from calcli.engines.local import BadRows
 from calcli.ensembles.load import EnsembleModel, load_ensemble
@@ -67,7 +67,7 @@ class EnsembleEvaluateRequest:
     def check(self) -> None:
         """Refuse options that exclude each other."""
         if self.output is not None:
-            extras.require("matplotlib", f"a picture as {format_of(self.output, FORMATS)}")
+            extras.require("matplotlib", f"a picture as {image_format_of(self.output, FORMATS)}")
         if not self.ensembles:
             raise UsageError("which ensemble?", hint="name one or more: --with DIR")
         if self.ood is not None and self.make_ood is not None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from calcli.errors import UsageError
 from calcli.metrics import catalog
 from calcli.metrics.base import Definition
-from calcli.reports.gate_results import Failed, check_gates
+from calcli.reports.conditions import Failed, check_gates
 from calcli.reports.gates import FIELDS, LACKING, Comparison, Gate, Term, parse
 from calcli.reports.schema import DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource
 

@@ -8,8 +8,7 @@ from scipy.stats import mannwhitneyu
 
 from calcli.batch import Batch
 from calcli.numeric.links import scores
-from calcli.reports.label_check import LabelCheck
-from calcli.reports.score_check import score_warnings
+from calcli.reports.checks import LabelCheck, score_warnings
 from calcli.tables.binding_types import Binding, Score
 
 BINARY = Binding("label", "int", (0, 1), 1, Score("prob", ("prob",)))

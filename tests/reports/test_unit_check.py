@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import calcli
-from calcli.reports.unit_check import alike
+from calcli.reports.checks import alike
 from calcli.tables.features import named_like_units
 
 

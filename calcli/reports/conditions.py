@@ -1,4 +1,8 @@
-"""Evaluating gates on a report: the numbers for which they are true."""
+"""Conditions on a report: gates that make a run fail, and the guard.
+
+A gate is true for some numbers of the report. The guard says whether a score is worse than a reference in a metric, on
+rows that neither was fitted on.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ from typing import cast
 
 from calcli.artifacts.strictjson import as_json
 from calcli.errors import UsageError, unknown_name
+from calcli.metrics import catalog as metrics
 from calcli.reports.gates import Comparison, Gate, Op, Term
-from calcli.reports.schema import RAW, Report
+from calcli.reports.schema import RAW, Difference, Report
 from calcli.state import Json
 
 _COMPARE: Mapping[Op, Callable[[float, float], bool]] = {
@@ -158,3 +163,43 @@ def _change(term: Term, score: str, by: str | None, group: Json, report: Report)
                 )
             return change.change, change.reason
     raise ValueError(f"the report has no change of {term.metric} of {score}")
+
+
+EVEN = 1e-12
+"""Differences below this are rounding: the identity is not worse than no calibration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The metric that must not get worse, and the tolerance.
+
+    Attributes
+    ----------
+    metric
+        Its specification in the catalog.
+    margin
+        The tolerance: a difference up to it is not worse.
+    """
+
+    metric: metrics.MetricSpec
+    margin: float = EVEN
+
+    @classmethod
+    def of(cls, name: str, measured: Sequence[metrics.MetricSpec]) -> Guard:
+        """The guard of a metric that must be among the measured ones."""
+        metric = metrics.find(name)
+        if metric.direction == "target":
+            raise UsageError(f"--guard {name}: neither a higher nor a lower value is better", hint="try: --guard nll")
+        if metric not in measured:
+            raise UsageError(f"--guard {name}: it is not measured", hint="add it to --metrics")
+        return cls(metric)
+
+    def worse(self, difference: Difference) -> bool:
+        """Whether a difference, score minus reference, exceeds the margin; an undefined one does not."""
+        value = difference.value
+        return value is not None and (value if self.metric.direction == "lower" else -value) > self.margin
+
+    def violation(self, report: Report, score: str) -> Difference | None:
+        """The first difference of a report in which the score is worse than a reference."""
+        differences = (each for each in report.differences if (each.score, each.metric) == (score, self.metric.name))
+        return next(filter(self.worse, differences), None)
