@@ -21,7 +21,7 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.diagrams.captions import axes, axis_end, caption, error_name, fullest, legend, ticks
 from calcli.diagrams.charts import Chart, rejections
-from calcli.diagrams.curves import Bands, Curve, Point
+from calcli.diagrams.curves import Bands, Curve
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -193,14 +193,13 @@ def _panel(
     counts = _place(picture, *corner, size.plot, size.counts)
     plot = _place(picture, corner[0], corner[1] + size.counts + SPACE, size.plot, size.plot)
     (_bars if curve.edges else _line)(plot, counts, curve)
-    plot.plot([0, top], [0, top], color=DARK, linewidth=0.9, dashes=(4, 3), zorder=4)
+    _diagonal(plot, top)
     x_name, y_name = ("predicted", "happened") if size.small else axes(curve, label)
     most = 4 if size.small else 6
     for each in (plot, counts):
         each.set_xlim(0, top)
         each.set_xticks(ticks(0, top, most))
         each.tick_params(length=3, labelsize=size.text)
-    plot.set_ylim(0, top)
     plot.set_yticks(ticks(0, top, most))
     plot.tick_params(labelbottom=False)
     counts.set_xlabel(x_name, parse_math=False, fontsize=size.text + 0.5)
@@ -240,11 +239,6 @@ def _head(
     plot.annotate("\n".join(text), (0, 1), (0, height - 6), va="top", fontsize=size.text, linespacing=1.3, **above)
 
 
-def _error_color(point: Point) -> str:
-    strong, pale = ERROR[point.side]
-    return strong if point.off else pale
-
-
 def _bars(plot: Axes, counts: Axes, curve: Curve) -> None:
     _gaps(plot, curve)
     for (begin, end), density in zip(curve.edges, curve.densities, strict=True):
@@ -258,9 +252,10 @@ def _gaps(plot: Axes, curve: Curve) -> None:
     """A bar for each bin: the observed rate, and its distance from the prediction."""
     for point, (begin, end) in zip(curve.points, curve.edges, strict=True):
         low, high = sorted((point.x, point.y))
+        strong, pale = ERROR[point.side]
         edge = _bar(begin, end)
         plot.bar(begin, low, color=BAR, **edge)
-        plot.bar(begin, high - low, bottom=low, color=_error_color(point), **edge)
+        plot.bar(begin, high - low, bottom=low, color=strong if point.off else pale, **edge)
         plot.plot([begin, end], [point.y, point.y], color=DARK, linewidth=1.3, solid_capstyle="butt", zorder=5)
         if point.lo is not None and point.hi is not None:
             plot.plot([point.x, point.x], [point.lo, point.hi], color=DARK, linewidth=1.1, alpha=0.75, zorder=6)
@@ -270,6 +265,13 @@ def _bar(begin: float, end: float) -> dict[str, Any]:
     return {"width": end - begin, "align": "edge", "linewidth": 0.6, "edgecolor": "white"}
 
 
+def _diagonal(plot: Axes, top: float) -> None:
+    """Both axes from 0 to `top`, and the line of perfect calibration."""
+    plot.plot([0, top], [0, top], color=DARK, linewidth=0.9, dashes=(4, 3), zorder=4)
+    plot.set_xlim(0, top)
+    plot.set_ylim(0, top)
+
+
 def draw(curve: Curve, label: str, bands: Bands, plot: Axes | None = None) -> Axes:
     """A reliability curve on axes of the user's, or on new ones of `pyplot`."""
     if plot is None:
@@ -277,10 +279,7 @@ def draw(curve: Curve, label: str, bands: Bands, plot: Axes | None = None) -> Ax
 
         plot = pyplot.subplots()[1]
     _gaps(plot, curve)
-    top = axis_end([curve])
-    plot.plot([0, top], [0, top], color=DARK, linewidth=0.9, dashes=(4, 3), zorder=4)
-    plot.set_xlim(0, top)
-    plot.set_ylim(0, top)
+    _diagonal(plot, axis_end([curve]))
     plot.set_aspect("equal")
     x_name, y_name = axes(curve, label)
     plot.set_xlabel(x_name, parse_math=False)

@@ -26,6 +26,9 @@ _COMPARE: Mapping[Op, Callable[[float, float], bool]] = {
     ">=": operator.ge,
 }
 
+EVEN = 1e-12
+"""Differences below this are rounding: the identity is not worse than no calibration."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failed:
@@ -69,104 +72,107 @@ def _failures(comparison: Comparison, report: Report, *, allow_null: bool) -> li
     """The numbers for which a comparison is true."""
     term = comparison.term
     label = term.metric if term.field == "value" else f"{term.metric}.{term.field}"
+    numbers = _TermNumbers(term, report)
     failures = []
-    for score in _scores(term, report):
-        for group, value, why in _numbers(term, score, report):
+    for score in numbers.scores():
+        for by, group in numbers.places(score):
+            value, why = numbers.number(score, by, group)
+            name = None if by is None else str(group)
             if value is None:
                 if allow_null:
                     continue
-                place = "" if group is None else f" in group {group!r}"
+                place = "" if name is None else f" in group {name!r}"
                 because = f": {why}" if why else ""
                 raise UsageError(
                     f"--fail-if {comparison}: {label} of {score}{place} has no value{because}",
                     hint="try: --allow-null",
                 )
             if _COMPARE[comparison.op](value, comparison.limit):
-                failures.append(Failed(score, group, label, value, comparison.limit))
+                failures.append(Failed(score, name, label, value, comparison.limit))
     return failures
 
 
-def _scores(term: Term, report: Report) -> list[str]:
-    names = [row.name for row in report.scores]
-    if term.score is not None:
-        if term.score not in names:
-            raise UsageError(f"--fail-if {term}: {unknown_name('score', term.score, names)}")
-        return [term.score]
-    if term.field == "change" and report.baseline is None:
-        raise UsageError(
-            f"--fail-if {term}: .change needs a baseline",
-            hint=f"try: --baseline OLD.json; for the difference from the {RAW} score, {term.metric}.diff",
-        )
-    if term.field.startswith("diff") and names == [RAW]:
-        raise UsageError(f"--fail-if {term}: .diff needs a score to compare with {RAW}", hint="try: --with DIR")
-    return [name for name in names if name != RAW] or names
+@dataclass(frozen=True, slots=True)
+class _TermNumbers:
+    """The numbers of a report that a term is about."""
 
+    term: Term
+    report: Report
 
-def _numbers(term: Term, score: str, report: Report) -> list[tuple[str | None, float | None, str | None]]:
-    """For all rows or for each group that a term names: the group, the number, and why that is undefined."""
-    if term.metric not in report.definitions:
-        raise UsageError(
-            f"--fail-if {term}: {unknown_name('measured metric', term.metric, list(report.definitions))}",
-            hint=f"add it: --metrics default,{term.metric}",
-        )
-    if term.field.startswith("diff") and score == RAW:
-        raise UsageError(f"--fail-if {term}: .diff is the difference from {RAW}, which has none from itself")
-    if term.column is None:
-        return [(None, *_number(term, score, None, None, report))]
-    columns = dict.fromkeys(str(entry["by"]) for entry in report.groups)
-    if term.column not in columns:
-        raise UsageError(f"--fail-if {term}: {unknown_name('group column', term.column, columns)}", hint="try: --by")
-    groups = [entry["group"] for entry in report.groups if (entry["by"], entry["score"]) == (term.column, score)]
-    if term.group is not None:
-        names = [str(group) for group in groups]
-        if term.group not in names:
-            raise UsageError(f"--fail-if {term}: {unknown_name('group', term.group, names)}")
-        groups = [group for group in groups if str(group) == term.group]
-    return [(str(group), *_number(term, score, term.column, group, report)) for group in groups]
+    def scores(self) -> list[str]:
+        names = [row.name for row in self.report.scores]
+        if self.term.score is not None:
+            if self.term.score not in names:
+                raise self._error(unknown_name("score", self.term.score, names))
+            return [self.term.score]
+        if self.term.field == "change" and self.report.baseline is None:
+            hint = f"try: --baseline OLD.json; for the difference from the {RAW} score, {self.term.metric}.diff"
+            raise self._error(".change needs a baseline", hint)
+        if self.term.field.startswith("diff") and names == [RAW]:
+            raise self._error(f".diff needs a score to compare with {RAW}", "try: --with DIR")
+        return [name for name in names if name != RAW] or names
 
+    def places(self, score: str) -> list[tuple[str | None, Json]]:
+        """The column and the value of each group that the term names; None twice for all rows."""
+        term, report = self.term, self.report
+        if term.metric not in report.definitions:
+            unknown = unknown_name("measured metric", term.metric, list(report.definitions))
+            raise self._error(unknown, f"add it: --metrics default,{term.metric}")
+        if term.field.startswith("diff") and score == RAW:
+            raise self._error(f".diff is the difference from {RAW}, which has none from itself")
+        if term.column is None:
+            return [(None, None)]
+        columns = dict.fromkeys(str(entry["by"]) for entry in report.groups)
+        if term.column not in columns:
+            raise self._error(unknown_name("group column", term.column, columns), "try: --by")
+        groups = [entry["group"] for entry in report.groups if (entry["by"], entry["score"]) == (term.column, score)]
+        if term.group is not None:
+            names = [str(group) for group in groups]
+            if term.group not in names:
+                raise self._error(unknown_name("group", term.group, names))
+            groups = [group for group in groups if str(group) == term.group]
+        return [(term.column, group) for group in groups]
 
-def _number(term: Term, score: str, by: str | None, group: Json, report: Report) -> tuple[float | None, str | None]:
-    """A number of all rows or of one group, and why it is undefined."""
-    if term.field == "change":
-        return _change(term, score, by, group, report)
-    metric = report.score(score).metrics.get(term.metric)
-    why = report.score(score).reason if metric is None else metric.reason
-    if not term.field.startswith("diff"):
-        return _value(report, score, by, group, term.metric, term.field), why
-    if by is None:
-        for each in report.differences:
-            if (each.score, each.versus, each.metric) == (score, RAW, term.metric):
-                return {"diff": each.value, "diff.lo": each.lo, "diff.hi": each.hi}[term.field], why
-        return None, why
-    # Within a group it is the difference of the two values, and has no interval.
-    value, base = (_value(report, name, by, group, term.metric, "value") for name in (score, RAW))
-    return None if term.field != "diff" or value is None or base is None else value - base, why
+    def number(self, score: str, by: str | None, group: Json) -> tuple[float | None, str | None]:
+        """The number of all rows or of one group, and why it is undefined."""
+        term = self.term
+        if term.field == "change":
+            return self._change(score, by, group)
+        row = self.report.score(score)
+        metric = row.metrics.get(term.metric)
+        why = row.reason if metric is None else metric.reason
+        if not term.field.startswith("diff"):
+            return self._value(score, by, group, term.field), why
+        if by is None:
+            for each in self.report.differences:
+                if (each.score, each.versus, each.metric) == (score, RAW, term.metric):
+                    return {"diff": each.value, "diff.lo": each.lo, "diff.hi": each.hi}[term.field], why
+            return None, why
+        # Within a group it is the difference of the two values, and has no interval.
+        value, base = (self._value(name, by, group, "value") for name in (score, RAW))
+        return None if term.field != "diff" or value is None or base is None else value - base, why
 
+    def _value(self, score: str, by: str | None, group: Json, field: str) -> float | None:
+        if by is None:
+            value = self.report.score(score).metrics.get(self.term.metric)
+            return None if value is None else cast("float | None", getattr(value, field))
+        for entry in self.report.groups:
+            if (entry["score"], entry["by"], entry["group"]) == (score, by, group):
+                metrics = cast("Mapping[str, Mapping[str, float | None]]", entry["metrics"])
+                return metrics.get(self.term.metric, {}).get(field)
+        return None
 
-def _value(report: Report, score: str, by: str | None, group: Json, metric: str, field: str) -> float | None:
-    if by is None:
-        value = report.score(score).metrics.get(metric)
-        return None if value is None else cast("float | None", getattr(value, field))
-    for entry in report.groups:
-        if (entry["score"], entry["by"], entry["group"]) == (score, by, group):
-            return cast("Mapping[str, Mapping[str, float | None]]", entry["metrics"]).get(metric, {}).get(field)
-    return None
+    def _change(self, score: str, by: str | None, group: Json) -> tuple[float | None, str | None]:
+        """The change since the baseline; a change between different metrics is refused."""
+        for change in self.report.changes:
+            if (change.score, change.metric, change.by, change.group) == (score, self.term.metric, by, group):
+                if not change.comparable:
+                    raise self._error(str(change.reason), "write the baseline again with these options")
+                return change.change, change.reason
+        raise ValueError(f"the report has no change of {self.term.metric} of {score}")
 
-
-def _change(term: Term, score: str, by: str | None, group: Json, report: Report) -> tuple[float | None, str | None]:
-    """The change since the baseline; one between different metrics is refused."""
-    for change in report.changes:
-        if (change.score, change.metric, change.by, change.group) == (score, term.metric, by, group):
-            if not change.comparable:
-                raise UsageError(
-                    f"--fail-if {term}: {change.reason}", hint="write the baseline again with these options"
-                )
-            return change.change, change.reason
-    raise ValueError(f"the report has no change of {term.metric} of {score}")
-
-
-EVEN = 1e-12
-"""Differences below this are rounding: the identity is not worse than no calibration."""
+    def _error(self, problem: str, hint: str | None = None) -> UsageError:
+        return UsageError(f"--fail-if {self.term}: {problem}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
