@@ -19,7 +19,7 @@ COVERAGES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class AbstentionBand:
-    """No below `low`, yes from `high` on, and between them neither.
+    """A band of probabilities that are left open: no below `low`, yes from `high` on, neither between them.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class AbstentionBand:
     limit: float | None = None
 
     def decides(self, prob: FloatArray, uncertainty: FloatArray | None = None) -> np.ndarray:
-        """Which rows are not left open."""
+        """The rows that are not left open."""
         clear = (prob < self.low) | (prob >= self.high)
         return clear if self.limit is None or uncertainty is None else clear & (uncertainty <= self.limit)
 

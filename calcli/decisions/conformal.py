@@ -33,8 +33,8 @@ ROUNDING = 1e-12
 """A share of the mass that rounding may cost: 0.07 of 100 rows are 7, not the next number after it."""
 
 SLACK = 1e-12
-"""By so much a score may exceed its threshold, which is a score too: so the last digit of a probability decides no row,
-wherever it is computed. Larger sets keep the promise."""
+"""The most by which a score may exceed its threshold, which is a score too: so the last digit of a probability decides
+no row, wherever it is computed. Larger sets keep the promise."""
 
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 """The constants of splitmix64 (Steele, Lea and Flood 2014)."""
@@ -96,7 +96,7 @@ class Thresholds:
         By group, then by class; one group and one class where nothing is told apart. Infinite where there were too few
         rows.
     rows
-        How many held-out rows each is the quantile of.
+        The number of held-out rows behind each quantile.
     """
 
     level: float
@@ -161,7 +161,7 @@ class Thresholds:
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Thresholds:
-        """From what `to_json` gave."""
+        """The inverse of `to_json`."""
         values = (tuple(math.inf if one is None else float(one) for one in row) for row in written["values"])
         rows = (tuple(int(one) for one in row) for row in written["rows"])
         sure = written["confidence"]
@@ -203,7 +203,7 @@ class PredictionSets:
         weight: FloatArray | None = None,
         unit: IntArray | None = None,
     ) -> PredictionSets:
-        """From held-out rows: probabilities (n, K), or (n,) of the positive class, and the classes that came true."""
+        """Fit on held-out rows: probabilities (n, K), or (n,) of the positive class, and the true classes."""
         scores = set_scores(prob, score)
         kind, kinds = (label, scores.shape[1]) if by_class else (None, 1)
         true = scores[np.arange(len(label)), label]
@@ -213,7 +213,7 @@ class PredictionSets:
         return cls(score, thresholds)
 
     def predict(self, prob: FloatArray, group: IntArray | None = None) -> NDArray[np.bool_]:
-        """Which classes are in the set of each row, shape (n, K).
+        """The classes in the set of each row, shape (n, K).
 
         A set may be empty: then no class is as likely as the true one mostly is.
         """
@@ -228,7 +228,7 @@ class PredictionSets:
 
 
 def set_scores(prob: FloatArray, score: SetScore) -> FloatArray:
-    """How badly each class fits each row, shape (n, K)."""
+    """The misfit of each class to each row, shape (n, K)."""
     if prob.ndim == 1:
         prob = np.column_stack([1.0 - prob, prob])
     if score == "lac":
@@ -292,7 +292,7 @@ class PredictionIntervals:
         weight: FloatArray | None = None,
         unit: IntArray | None = None,
     ) -> PredictionIntervals:
-        """From held-out rows: the numbers that came true, and what was predicted."""
+        """Fit on held-out rows: the numbers that came true, and the predictions."""
         misses = {"lower": lower - truth, "upper": truth - upper}
         miss = misses.get(side, np.maximum(*misses.values()))
         if spread is not None:
@@ -334,7 +334,7 @@ class Coverage:
     rate
         None without rows.
     rows
-        As many as rows of one weight would have to be to say as much.
+        The number of rows of one weight that say as much.
     """
 
     rate: float | None
@@ -344,7 +344,7 @@ class Coverage:
 
     @classmethod
     def of(cls, held: NDArray[np.bool_], weight: FloatArray | None = None, level: float = 0.95) -> Coverage:
-        """From rows that were not fitted on."""
+        """The coverage of rows that were not fitted on."""
         mass = np.ones(len(held)) if weight is None else weight
         total = float(mass.sum())
         if not total > 0:

@@ -104,7 +104,7 @@ def intervals(value: float, replicates: FloatArray) -> Number:
 
 
 def set_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
-    """How often the sets hold the truth, how many classes they have on average, and how often just one, or none."""
+    """The coverage of the sets, their mean size, and how often they have just one class, or none."""
     size = members.sum(axis=1)
     held = members[np.arange(len(size)), rows.label]
     return {

@@ -144,7 +144,7 @@ class ClassRule:
         return [*named, *left, (None, f"{self.column} > {0.0 if self.limit is None else self.limit:.6g}, or missing")]
 
     def formula(self, prob: Terms) -> Terms:
-        """For each class 1 where a row gets it, or else 0."""
+        """1 for each class that a row gets, 0 for the others."""
         leading = [_leads(prob, place, self.top) for place in range(len(prob))]
         always: list[Condition] = []
         if self.sure > 0.0:

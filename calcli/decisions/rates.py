@@ -15,7 +15,7 @@ from calcli.numeric.binomial import exact_interval
 Mask: TypeAlias = NDArray[np.bool_]
 
 GRID = 500
-"""A grid has so many thresholds that part the rows evenly, and as many that part the expected positives."""
+"""The thresholds of a grid that part the rows evenly, and as many more part the expected positives."""
 
 GRID_OF_UNITS = 50
 """The size of a grid where rows belong to units, which takes a pass over the rows for each threshold."""
@@ -61,7 +61,7 @@ class Rate:
     Attributes
     ----------
     hits, of
-        Which of the four counts are counted, and among which; every hit is among the others.
+        The counts that are hits, and the counts of all rows that the rate is about, hits among them.
     """
 
     hits: tuple[str, ...]
@@ -72,7 +72,7 @@ class Rate:
         return sum_of(counts, self.hits), sum_of(counts, self.of)
 
     def rows(self, yes: Mask, positive: Mask) -> tuple[Mask, Mask]:
-        """Which rows are hits, and which it is about."""
+        """The rows that are hits, and the rows that the rate is about."""
         kinds = {"tp": yes & positive, "fp": yes & ~positive, "fn": ~yes & positive, "tn": ~yes & ~positive}
         hit, of = (np.logical_or.reduce([kinds[name] for name in names]) for names in (self.hits, self.of))
         return hit, of
@@ -91,7 +91,7 @@ RATES: Mapping[str, Rate] = {
     "fpr": Rate(("fp",), ("fp", "tn")),
     "positive-rate": Rate(("tp", "fp"), Counts._fields),
 }
-"""By the names that they have on the command line."""
+"""The rates by their names on the command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Decided:
     effects: Mapping[str, FloatArray]
 
     def worth(self, name: str) -> tuple[FloatArray, FloatArray]:
-        """Hits and rows of a rate, as many as rows of one weight that stand for themselves would have to be.
+        """The hits and rows of a rate, as the number of independent rows of one weight that say as much.
 
         Then exact binomial bounds are those of Korn and Graubard (1998); without weights and units they are exact.
         """
@@ -122,7 +122,7 @@ class Decided:
         return np.divide(hits * rows, of, out=np.zeros_like(of), where=of > 0), rows
 
     def alone(self, name: str) -> FloatArray:
-        """How many rows of one weight those of a rate are worth, if each stands for itself."""
+        """The number of rows of one weight that the rows of a rate are worth, if each stands for itself."""
         of, squares = (RATES[name].sums(counts)[1] for counts in (self.counts, self.squares))
         return np.divide(of**2, squares, out=np.zeros_like(of), where=of > 0)
 

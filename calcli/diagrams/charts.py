@@ -98,7 +98,7 @@ SEEN = 0.999
 """The axis ends where this share of the rows has smaller probabilities, so that rare classes fill the plot."""
 
 ROOM = 1.3
-"""The axis of costs ends at so many times what all yes or all no costs, whichever is less."""
+"""The end of the axis of costs, as a multiple of the cost of all yes or all no, whichever is less."""
 
 THRESHOLD = "threshold"
 

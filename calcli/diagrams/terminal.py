@@ -211,7 +211,7 @@ class _Column:
     Attributes
     ----------
     x, y, off
-        As those of a point.
+        The fields of a point.
     density
         Rows per unit of probability.
     """

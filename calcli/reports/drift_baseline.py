@@ -16,7 +16,7 @@ from calcli.numeric.links import logit
 from calcli.state import Json
 
 _FORGIVEN = 2.0
-"""So many standard errors of the mean residual at the fit are tolerated."""
+"""The standard errors of the mean residual at the fit that are tolerated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,14 +95,14 @@ def test_accuracy_is_that_of_the_rows_that_are_decided() -> None:
 
 
 def test_costs_give_the_decision_of_brute_force() -> None:
-    """Of all sets of two classes at most, the one that is expected to cost the least."""
+    """The set of two classes at most that is expected to cost the least."""
     rows = drawn(1, 200)
-    ask = DecisionGoal(cost_fp=1.0, cost_fn=3.0, cost_tp=0.2, cost_tn=0.1, top=2)
-    choice = choose(ask, rows, 0)
+    goal = DecisionGoal(cost_fp=1.0, cost_fn=3.0, cost_tp=0.2, cost_tn=0.1, top=2)
+    choice = choose(goal, rows, 0)
     assert choice.policy is not None
     members = choice.policy.rule.members(rows.prob, {})
     subsets = np.array([[place in (i, j) for place in range(4)] for i in range(-1, 4) for j in range(-1, 4)])
-    costs = ask.four_costs()
+    costs = goal.four_costs()
     for row, p in enumerate(rows.prob):
         one = Rows(np.tile(p, (4, 1)), np.arange(4), classes=NAMES)
         expected = [p @ class_costs(costs, one, np.tile(named, (4, 1))) for named in subsets]

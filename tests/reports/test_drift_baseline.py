@@ -1,4 +1,4 @@
-"""What calibrated scores are off by, beside its definition."""
+"""The residuals of calibrated scores, beside their definition."""
 
 from __future__ import annotations
 
