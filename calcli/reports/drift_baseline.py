@@ -29,7 +29,7 @@ class LogOdds:
         return LogOdds(self.sums + other.sums)
 
     @classmethod
-    def nothing(cls, classes: int) -> LogOdds:
+    def empty(cls, classes: int) -> LogOdds:
         """The sums over no rows."""
         return cls(np.zeros((classes, 3)))
 
@@ -65,7 +65,7 @@ class Products:
         return Products(self.sums + other.sums, self.weight + other.weight)
 
     @classmethod
-    def nothing(cls, classes: int) -> Products:
+    def empty(cls, classes: int) -> Products:
         """The sums over no rows."""
         return cls(np.zeros((classes, 3, len(DIRECTIONS))), np.zeros(2))
 

@@ -233,7 +233,7 @@ class MetricsPass:
                 against=self.against,
                 together=self.rows.unit is not None,
             ),
-            log_odds=LogOdds.nothing(1 if binding.binary else len(classes)),
+            log_odds=LogOdds.empty(1 if binding.binary else len(classes)),
         )
         for batch, probs, folds in self.predicted(frames, total):
             raw = raw_candidate(batch).scored(batch, folds=folds)
@@ -278,7 +278,7 @@ class ResidualsPass:
     log_odds: LogOdds
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Products:
-        total = Products.nothing(len(self.log_odds.sums))
+        total = Products.empty(len(self.log_odds.sums))
         for batch, probs, _ in self.metrics_pass.predicted(frames):
             if (main := self.metrics_pass.main) in probs:
                 prob = probs[main]
