@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
-from calcli.numeric.binomial import exact_interval
 from calcli.state import Json
 
 SetScore: TypeAlias = Literal["lac", "aps", "aps-randomised"]
@@ -323,34 +322,6 @@ class PredictionIntervals:
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> PredictionIntervals:
         return cls(_one_of(written["side"], get_args(Side)), Thresholds.from_json(written["thresholds"]))
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """How often the truth was held, with its exact binomial interval (Clopper and Pearson 1934).
-
-    Attributes
-    ----------
-    rate
-        None without rows.
-    rows
-        The number of rows of one weight that say as much.
-    """
-
-    rate: float | None
-    lo: float
-    hi: float
-    rows: float
-
-    @classmethod
-    def of(cls, held: NDArray[np.bool_], weight: FloatArray | None = None, level: float = 0.95) -> Coverage:
-        """The coverage of rows that were not fitted on."""
-        mass = np.ones(len(held)) if weight is None else weight
-        total = float(mass.sum())
-        if not total > 0:
-            return cls(None, 0.0, 1.0, 0.0)
-        rate, rows = float(mass[held].sum()) / total, total**2 / float(np.square(mass).sum())
-        return cls(rate, *exact_interval(rate * rows, rows, level), rows)
 
 
 def _nested(table: NDArray[Any]) -> tuple[tuple[Any, ...], ...]:
