@@ -37,22 +37,6 @@ class Counts(NamedTuple):
     fn: FloatArray
     tn: FloatArray
 
-    @property
-    def yes(self) -> FloatArray:
-        return self.tp + self.fp
-
-    @property
-    def positive(self) -> FloatArray:
-        return self.tp + self.fn
-
-    @property
-    def negative(self) -> FloatArray:
-        return self.fp + self.tn
-
-    @property
-    def all(self) -> FloatArray:
-        return self.positive + self.negative
-
 
 @dataclass(frozen=True, slots=True)
 class Rate:
