@@ -21,9 +21,10 @@ from peers import GivenProbabilities
 from populations import DRAWS, ROWS, TABLES, Population, files_of_two, from_file, print_table, two_classes
 
 from calcli.batch import Batch
-from calcli.decisions.choice import Ask, choose
+from calcli.decisions.choice import choose
 from calcli.decisions.costs import Costs
-from calcli.decisions.rows import Rows
+from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.measure import Rows
 from calcli.methods import calibrator, catalog
 from calcli.numeric.links import log_odds
 
@@ -85,7 +86,7 @@ class Table:
     def thresholds(self, costs: Costs, population: Population) -> dict[str, float]:
         """On the scale of the raw probabilities."""
         own = self.halved.predict(Batch(log_odds(self.prob[self.chooses])))
-        ask = Ask(cost_fp=costs.fp, cost_fn=costs.fn, bootstrap=200)
+        ask = DecisionGoal(cost_fp=costs.fp, cost_fn=costs.fn, bootstrap=200)
         chosen = choose(ask, Rows(own, self.label[self.chooses]), 0)
         return {
             "0.5": 0.5,
@@ -93,7 +94,7 @@ class Table:
             "raw, tuned": costs.best_threshold(self.prob, self.label),
             "raw, tuned by scikit-learn": of_scikit_learn(costs, self.prob, self.label),
             "calibrated, from the costs": raw_threshold(self.model, population, costs.threshold),
-            "calcli decide": raw_threshold(self.halved, population, chosen.policy.rule.gap.high),
+            "calcli decide": raw_threshold(self.halved, population, chosen.policy.rule.band.high),
         }
 
 

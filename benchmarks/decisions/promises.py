@@ -37,9 +37,10 @@ from populations import (
     two_classes,
 )
 
-from calcli.decisions.choice import Ask, choose
+from calcli.decisions.choice import choose
 from calcli.decisions.conformal import PredictionIntervals, PredictionSets, set_scores
-from calcli.decisions.rows import Rows
+from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.measure import Rows
 
 LEVEL = 0.9
 SURE = 0.95
@@ -66,7 +67,7 @@ def for_targets(population: Population) -> Iterator[tuple[str, Makers]]:
     for rate, relation, value in TARGETS:
         named = f"{rate} {relation} {value:g}"
         found = {
-            "calcli": lambda prob, label, named=named: _high(Ask(target=named, confidence=SURE), prob, label),
+            "calcli": lambda prob, label, named=named: _high(DecisionGoal(target=named, confidence=SURE), prob, label),
             "MAPIE": lambda prob, label, rate=rate, value=value: peers.threshold_of_mapie(
                 prob, label, rate, value, SURE
             ),
@@ -82,9 +83,9 @@ def for_targets(population: Population) -> Iterator[tuple[str, Makers]]:
         yield named, {name: _at(population, rate, value, sign, of) for name, of in found.items()}
 
 
-def _high(ask: Ask, prob: np.ndarray, label: np.ndarray) -> float | None:
+def _high(ask: DecisionGoal, prob: np.ndarray, label: np.ndarray) -> float | None:
     policy = choose(ask, Rows(prob, label), 0).policy
-    return None if policy is None else policy.rule.gap.high
+    return None if policy is None else policy.rule.band.high
 
 
 def _at(population: Population, rate: str, value: float, sign: float, of: Callable[..., float | None]) -> Maker:
@@ -97,19 +98,21 @@ def _at(population: Population, rate: str, value: float, sign: float, of: Callab
 
 
 OPEN = {
-    "--cost-fp 1 --cost-fn 5 --abstain 0.3": Ask(cost_fp=1, cost_fn=5, abstain=0.3, confidence=SURE, bootstrap=0),
-    "--coverage 0.8": Ask(coverage=0.8, confidence=SURE, bootstrap=0),
+    "--cost-fp 1 --cost-fn 5 --abstain 0.3": DecisionGoal(
+        cost_fp=1, cost_fn=5, abstain=0.3, confidence=SURE, bootstrap=0
+    ),
+    "--coverage 0.8": DecisionGoal(coverage=0.8, confidence=SURE, bootstrap=0),
 }
 
 
 def left_open(population: Population) -> Iterator[tuple[str, Makers]]:
     for name, ask in OPEN.items():
 
-        def make(prob: np.ndarray, label: np.ndarray, ask: Ask = ask) -> list[Outcome]:
+        def make(prob: np.ndarray, label: np.ndarray, ask: DecisionGoal = ask) -> list[Outcome]:
             if not label.any():
                 return [NOTHING]
             choice = choose(ask, Rows(prob, label), 0)
-            error, decided = population.error(choice.policy.rule.gap.low, choice.policy.rule.gap.high)
+            error, decided = population.error(choice.policy.rule.band.low, choice.policy.rule.band.high)
             return [(choice.bound - error, decided)]
 
         yield name, {"calcli": make}
@@ -133,7 +136,7 @@ def of_classes(every: Classes) -> Iterator[tuple[str, Makers]]:
         target = float(value or "nan")
 
         def calcli(prob, label, asked=asked, rate=rate, target=target) -> list[Outcome]:
-            choice = choose(Ask(confidence=SURE, **asked), Rows(prob, label, classes=names), 0)
+            choice = choose(DecisionGoal(confidence=SURE, **asked), Rows(prob, label, classes=names), 0)
             if choice.policy is None:
                 return [NOTHING]
             promised = 1.0 - choice.bound if math.isnan(target) else target

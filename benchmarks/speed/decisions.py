@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from calcli.decisions.choice import Ask, choose
+from calcli.decisions.choice import choose
 from calcli.decisions.conformal import PredictionIntervals, PredictionSets
 from calcli.decisions.costs import Costs
-from calcli.decisions.rows import Rows
+from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.measure import Rows
 from calcli.numeric.links import sigmoid, softmax
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -42,11 +43,11 @@ def main() -> None:
     truth = z + rng.normal(size=count)
     group = rng.integers(0, 20, count)
     runs: dict[str, Callable[[], object]] = {
-        "costs, 1,000 replicates": lambda: choose(Ask(cost_fp=1, cost_fn=20), rows, 0),
-        "costs, no replicates": lambda: choose(Ask(cost_fp=1, cost_fn=20, bootstrap=0), rows, 0),
-        "costs of each row, 1,000 replicates": lambda: choose(Ask(cost_fp=5, cost="amount"), of_each, 0),
-        "precision >= 0.8": lambda: choose(Ask(target="precision >= 0.8"), rows, 0),
-        "budget": lambda: choose(Ask(budget=count // 100), rows, 0),
+        "costs, 1,000 replicates": lambda: choose(DecisionGoal(cost_fp=1, cost_fn=20), rows, 0),
+        "costs, no replicates": lambda: choose(DecisionGoal(cost_fp=1, cost_fn=20, bootstrap=0), rows, 0),
+        "costs of each row, 1,000 replicates": lambda: choose(DecisionGoal(cost_fp=5, cost="amount"), of_each, 0),
+        "precision >= 0.8": lambda: choose(DecisionGoal(target="precision >= 0.8"), rows, 0),
+        "budget": lambda: choose(DecisionGoal(budget=count // 100), rows, 0),
         "sets, LAC": lambda: PredictionSets.fit(prob, label, 0.9).predict(prob),
         "sets, LAC, by class and group": lambda: PredictionSets.fit(
             prob, label, 0.9, by_class=True, group=group

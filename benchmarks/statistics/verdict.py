@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from calcli.diagrams.captions import FINDINGS
+from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.metrics.base import Scored
 from calcli.metrics.diagnosis import Diagnosis
 from calcli.numeric.links import sigmoid
-from calcli.reports.curves import CurveBuilder
 
 Array = np.ndarray
 CENTRES = {"0.31": -1.0, "0.05": -3.55, "0.01": -5.3}

@@ -18,8 +18,8 @@ COVERAGES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """No below `low`, yes from `high` on, and between them neither.
+class AbstentionBand:
+    """A band of probabilities that are left open: no below `low`, yes from `high` on, neither between them.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Gap:
     limit: float | None = None
 
     def decides(self, prob: FloatArray, uncertainty: FloatArray | None = None) -> np.ndarray:
-        """Which rows are not left open."""
+        """The rows that are not left open."""
         clear = (prob < self.low) | (prob >= self.high)
         return clear if self.limit is None or uncertainty is None else clear & (uncertainty <= self.limit)
 
@@ -49,44 +49,44 @@ class Risk:
         The share of errors among them, and the most that it may be: all bounds of a table hold at once.
     """
 
-    gap: Gap
+    band: AbstentionBand
     coverage: float
     risk: float | None
     bound: float
 
 
-def by_cost(costs: Costs, abstain: float) -> Gap:
+def by_cost(costs: Costs, abstain: float) -> AbstentionBand:
     """Leave a row open where either decision is expected to cost more than leaving it open."""
     low = float((abstain - costs.tn) / (costs.fn - costs.tn)) if costs.fn > costs.tn else 1.0
     high = float((costs.fp - abstain) / (costs.fp - costs.tp)) if costs.fp > costs.tp else 0.0
     if low >= high:
-        return Gap(costs.threshold, costs.threshold)
-    return Gap(max(low, 0.0), high if high <= 1.0 else NEVER)
+        return AbstentionBand(costs.threshold, costs.threshold)
+    return AbstentionBand(max(low, 0.0), high if high <= 1.0 else NEVER)
 
 
 def by_coverage(
     costs: Costs, prob: FloatArray, coverage: float, weight: FloatArray | None, uncertainty: FloatArray | None = None
-) -> Gap:
+) -> AbstentionBand:
     """Decide this share of the rows: those of the least expected cost, or of the least uncertainty."""
     mass = np.ones(len(prob)) if weight is None else weight
     if uncertainty is not None:
-        return Gap(costs.threshold, costs.threshold, _limit(uncertainty, mass, coverage))
+        return AbstentionBand(costs.threshold, costs.threshold, _limit(uncertainty, mass, coverage))
     yes = prob >= costs.threshold
     cost = np.where(yes, prob * costs.tp + (1.0 - prob) * costs.fp, prob * costs.fn + (1.0 - prob) * costs.tn)
     sure = cost <= _quantile(cost, mass, coverage)
     low = float(np.nextafter(prob[sure & ~yes].max(), 2.0)) if (sure & ~yes).any() else 0.0
     high = float(prob[sure & yes].min()) if (sure & yes).any() else NEVER
-    return Gap(low, high)
+    return AbstentionBand(low, high)
 
 
 def by_confidence(
     sure: FloatArray, coverage: float, weight: FloatArray | None, uncertainty: FloatArray | None = None
-) -> Gap:
+) -> AbstentionBand:
     """Decide this share of the rows: those whose decision has the largest probability, or the least uncertainty."""
     mass = np.ones(len(sure)) if weight is None else weight
     if uncertainty is not None:
-        return Gap(0.0, 0.0, _limit(uncertainty, mass, coverage))
-    return Gap(0.0, -_quantile(-sure, mass, coverage))
+        return AbstentionBand(0.0, 0.0, _limit(uncertainty, mass, coverage))
+    return AbstentionBand(0.0, -_quantile(-sure, mass, coverage))
 
 
 def _limit(uncertainty: FloatArray, mass: FloatArray, coverage: float) -> float:
@@ -106,7 +106,7 @@ def _quantile(values: FloatArray, mass: FloatArray, share: float) -> float:
 
 
 def risks(
-    gaps: Sequence[Gap],
+    bands: Sequence[AbstentionBand],
     prob: FloatArray,
     wrong: np.ndarray,
     weight: FloatArray | None,
@@ -116,16 +116,16 @@ def risks(
 ) -> list[Risk]:
     """The risk of each, with exact bounds that hold for all of them at once (Bonferroni).
 
-    `wrong` are the rows that are decided wrongly, if they are: outside of a gap the decision is the same for all gaps.
+    `wrong` are the rows that are decided wrongly, if they are: outside of a band, all bands decide alike.
     """
     mass = np.ones(len(prob)) if weight is None else weight
-    level = 1.0 - 2.0 * (1.0 - confidence) / len(gaps)
+    level = 1.0 - 2.0 * (1.0 - confidence) / len(bands)
     found = []
-    for gap in gaps:
-        decided = gap.decides(prob, uncertainty)
+    for band in bands:
+        decided = band.decides(prob, uncertainty)
         of = float(mass[decided].sum())
         rows = of**2 / float(np.square(mass[decided]).sum()) if of > 0 else 0.0
         risk = float(mass[decided & wrong].sum()) / of if of > 0 else None
         bound = 1.0 if risk is None else exact_interval(risk * rows, rows, level)[1]
-        found.append(Risk(gap, of / float(mass.sum()), risk, bound))
+        found.append(Risk(band, of / float(mass.sum()), risk, bound))
     return found

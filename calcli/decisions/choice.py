@@ -1,71 +1,110 @@
-"""Choosing a policy on labelled rows, by what was asked for, and what it is worth beside others on the same rows."""
+"""Choosing a policy on labelled rows: by costs, a target, a budget, a share of rows to decide, or sets of classes.
+
+Every policy stands beside others that were measured on the same rows. With more than two classes each class has a
+threshold of its own, and only the likeliest classes of a row count. The results of all classes hold at once: each class
+has its share of the error (Bonferroni).
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import get_args
 
 import numpy as np
 
-from calcli.batch import IntArray
-from calcli.decisions.abstention import COVERAGES, Gap, by_cost, by_coverage, risks
-from calcli.decisions.ask import Ask
-from calcli.decisions.class_choice import choose_of_classes
+from calcli.batch import FloatArray, IntArray
+from calcli.decisions.abstention import COVERAGES, AbstentionBand, Risk, by_confidence, by_cost, by_coverage, risks
 from calcli.decisions.conformal import PredictionSets, SetScore, rows_needed
-from calcli.decisions.cost_rule import CostRule, least_expected
-from calcli.decisions.costs import Costs, Decisions, cross_fitted
-from calcli.decisions.measure import error_bound
-from calcli.decisions.options import Choice, Means, Option, splits_of, with_confidence
-from calcli.decisions.policy import MatrixRule, Policy, SetRule, ThresholdRule
+from calcli.decisions.costs import CostRule, Costs, Decisions, cross_fitted, least_expected
+from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.measure import (
+    Number,
+    Rows,
+    class_costs,
+    class_numbers,
+    error_bound,
+    of_class,
+    rates_of,
+    set_numbers,
+)
+from calcli.decisions.options import Choice, Means, Option, decision_splits, with_confidence
+from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule, likeliest
 from calcli.decisions.rates import GRID, GRID_OF_UNITS, NEVER, decided, expected, grid
-from calcli.decisions.rows import Number, Rows, rates_of, set_numbers
 from calcli.decisions.targets import Target, budget_threshold, certify
 from calcli.errors import DataError, UsageError
 
+NOT_IN_TOP_K = -1.0
+"""In place of a probability where a class is not among the likeliest: no threshold gives the row that class."""
 
-def choose(ask: Ask, rows: Rows, seed: int) -> Choice:
-    """The policy that was asked for."""
+
+def choose(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
+    """The policy that reaches the goal."""
     if not rows.mass.sum() > 0:
         raise DataError("the weights add up to zero: no row counts")
-    if ask.costs is not None:
-        return _by_matrix(ask, rows, seed)
-    if ask.sets is not None:
-        return _by_sets(ask, rows, seed)
-    if rows.prob.ndim > 1:
-        return choose_of_classes(ask, rows, seed)
-    if ask.top is not None:
+    if goal.costs is not None:
+        return _by_matrix(goal, rows, seed)
+    if goal.sets is not None:
+        return _by_sets(goal, rows, seed)
+    return _for_two_classes(goal, rows, seed) if rows.prob.ndim == 1 else _for_more_classes(goal, rows, seed)
+
+
+def _for_two_classes(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
+    if goal.top is not None:
         raise UsageError("--top is for more than two classes, and these rows have two", hint="leave it out")
     if not (rows.mass[rows.label > 0] > 0).any():
         raise DataError("no row is positive: what a threshold misses cannot be measured", hint="see: --positive")
-    if ask.target is not None:
-        return _by_target(Target.parse(ask.target, ask.confidence), ask, rows)
-    if ask.budget is not None:
-        return _by_budget(ask, rows)
-    return _by_costs(ask, rows, seed) if rows.costs is None else _by_row_costs(ask, rows, rows.costs, seed)
+    if goal.target is not None:
+        return _by_target(Target.parse(goal.target, goal.confidence), goal, rows)
+    if goal.budget is not None:
+        return _by_budget(goal, rows)
+    return _by_costs(goal, rows, seed) if rows.costs is None else _by_row_costs(goal, rows, rows.costs, seed)
 
 
-def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
+def _for_more_classes(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
+    classes = rows.prob.shape[1]
+    if goal.budget is not None:
+        raise UsageError("--budget is for two classes, and these rows have more", hint="try: --target, or --costs FILE")
+    if goal.cost is not None:
+        raise UsageError("costs of each row are for two classes, and these rows have more", hint="try: --costs FILE")
+    if goal.top is not None and not 1 <= goal.top <= classes:
+        raise UsageError(f"--top {goal.top}: there are {classes} classes", hint=f"try: --top {classes - 1}")
+    if goal.has_costs and not goal.abstain is goal.coverage is None:
+        raise UsageError(
+            "with more than two classes, --cost-fn is also the cost of abstaining",
+            hint="leave out --abstain and --coverage, or try --costs FILE --abstain COST",
+        )
+    if goal.has_costs:
+        return _by_class_costs(goal, rows, seed)
+    if goal.target is None:
+        return _by_class_coverage(goal, rows)
+    target = Target.parse(goal.target, goal.confidence)
+    return _by_class_accuracy(target, goal, rows) if target.rate == "accuracy" else _by_class_target(target, goal, rows)
+
+
+# Costs
+
+
+def _by_costs(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
     """Bayes' threshold, unless the tuned one costs less beyond chance; with rows left open, if that is asked."""
-    costs = ask.four_costs()
-    thresholds, yes = _single_thresholds("bayes", costs, ask, rows, seed)
+    costs = goal.four_costs()
+    thresholds, yes = _common_thresholds("bayes", costs, goal, rows, seed)
     paid = {name: costs.of_rows(rows.label, decisions) for name, decisions in yes.items()}
-    gap = None
-    if ask.abstain is not None:
-        gap = by_cost(costs, ask.abstain)
-        paid["left open"] = np.where(gap.decides(rows.prob), paid["bayes"], ask.abstain)
-    elif ask.coverage is not None:
-        gap = by_coverage(costs, rows.prob, ask.coverage, rows.weight, rows.uncertainty)
-    means = Means.of(paid, rows, ask, seed)
-    options = [
-        Option(name, thresholds[name], means.numbers(name, "today") | rates_of(rows, decisions))
-        for name, decisions in yes.items()
-    ]
-    if gap is not None:
-        paid_open = {} if ask.abstain is None else means.numbers("left open", "today")
-        return _leaving_open(ask, rows, gap, (*options, Option("left open", None, paid_open | _open(rows, gap))))
-    better = means.difference("bayes", "tuned")
+    band = None
+    if goal.abstain is not None:
+        band = by_cost(costs, goal.abstain)
+        paid["left open"] = np.where(band.decides(rows.prob), paid["bayes"], goal.abstain)
+    elif goal.coverage is not None:
+        band = by_coverage(costs, rows.prob, goal.coverage, rows.weight, rows.uncertainty)
+    means = Means.of(paid, rows, goal, seed)
+    options = _threshold_options(thresholds, yes, means, rows)
+    if band is not None:
+        numbers = {} if goal.abstain is None else means.numbers("left open", "today")
+        clear = band.decides(rows.prob, rows.uncertainty)
+        options.append(Option("left open", None, numbers | _coverage(rows, clear)))
+        return _leaving_open(goal, rows, band, options)
     chosen, why = "bayes", "this threshold follows from the costs if the probabilities are calibrated"
-    if better.lo is not None and better.lo > 0.0:
+    if means.saves("tuned", "bayes"):
         chosen, why = (
             "tuned",
             "on rows that did not choose it, this threshold costs less than the one that follows from the costs",
@@ -74,45 +113,266 @@ def _by_costs(ask: Ask, rows: Rows, seed: int) -> Choice:
     return Choice(policy, chosen, why, tuple(options))
 
 
-def _single_thresholds(
-    name: str, costs: Costs, ask: Ask, rows: Rows, seed: int
+def _by_row_costs(goal: DecisionGoal, rows: Rows, costs: Costs, seed: int) -> Choice:
+    """Each row decided by its own costs, beside thresholds that are the same for all rows."""
+    thresholds, yes = _common_thresholds("mean costs", costs, goal, rows, seed)
+    rule = CostRule(goal.cost_columns(), goal.abstain)
+    action = least_expected(rows.prob, *costs.arrays(len(rows.prob)), abstain=goal.abstain)
+    own, done = action == 2, action != 1
+    paid = {"each row": np.where(done, costs.of_rows(rows.label, own), goal.abstain or 0.0)}
+    paid |= {name: costs.of_rows(rows.label, decisions) for name, decisions in yes.items()}
+    means = Means.of(paid, rows, goal, seed)
+    numbers = means.numbers("each row", "today") | ({} if done.all() else _coverage(rows, done)) | rates_of(rows, own)
+    options = (Option("each row", None, numbers), *_threshold_options(thresholds, yes, means, rows))
+    if goal.abstain is not None:
+        among = rows.taken(done)
+        bound = error_bound(among, own[done] != (among.label > 0), goal.confidence)
+        why = _share_decided(float(np.average(done, weights=rows.weight)), bound, goal.confidence)
+        policy = Policy(rule, Target("error", "<=", bound, goal.confidence))
+        return Choice(policy, "each row", why, options, bound)
+    if means.saves("tuned", "each row"):
+        why = "on rows that did not choose it, one threshold for all rows costs less than that of each row"
+        return Choice(Policy(ThresholdRule.at(thresholds["tuned"])), "tuned", why, options)
+    why = "this follows from the costs of the row if the probabilities are calibrated"
+    return Choice(Policy(rule), "each row", why, options)
+
+
+def _common_thresholds(
+    name: str, costs: Costs, goal: DecisionGoal, rows: Rows, seed: int
 ) -> tuple[dict[str, float], dict[str, Decisions]]:
-    """Thresholds that are the same for all rows, and their decisions; the first follows from the costs."""
+    """Thresholds that are the same for all rows, and their decisions; the first, called `name`, follows from costs."""
     tuned = costs.best_threshold(rows.prob, rows.label, rows.weight)
-    thresholds = {name: costs.threshold, "tuned": tuned, "today": ask.threshold, "all yes": 0.0, "all no": NEVER}
+    thresholds = {name: costs.threshold, "tuned": tuned, "today": goal.threshold, "all yes": 0.0, "all no": NEVER}
     yes = {each: rows.prob >= threshold for each, threshold in thresholds.items()}
-    splits = splits_of(rows.units, len(rows.prob), ask.folds, seed)
+    splits = decision_splits(rows.units, len(rows.prob), goal.folds, seed)
     yes["tuned"] = cross_fitted(costs, rows.prob, rows.label, rows.weight, splits)
     return thresholds, yes
 
 
-def _by_row_costs(ask: Ask, rows: Rows, costs: Costs, seed: int) -> Choice:
-    """Each row by its own costs, beside thresholds that are the same for all rows."""
-    thresholds, yes = _single_thresholds("mean costs", costs, ask, rows, seed)
-    rule = CostRule(ask.cost_columns(), ask.abstain)
-    action = least_expected(rows.prob, *costs.arrays(len(rows.prob)), abstain=ask.abstain)
-    own, done = action == 2, action != 1
-    paid = {"each row": np.where(done, costs.of_rows(rows.label, own), ask.abstain or 0.0)}
-    paid |= {name: costs.of_rows(rows.label, decisions) for name, decisions in yes.items()}
-    means = Means.of(paid, rows, ask, seed)
-    share = {} if done.all() else {"coverage": rates_of(rows, done)["positive-rate"]}
-    options = [Option("each row", None, means.numbers("each row", "today") | share | rates_of(rows, own))]
-    options += [
+def _threshold_options(
+    thresholds: Mapping[str, float], yes: Mapping[str, Decisions], means: Means, rows: Rows
+) -> list[Option]:
+    return [
         Option(name, thresholds[name], means.numbers(name, "today") | rates_of(rows, decisions))
         for name, decisions in yes.items()
     ]
-    if ask.abstain is not None:
-        among = rows.taken(done)
-        bound = error_bound(among, own[done] != (among.label > 0), ask.confidence)
-        why = _share_decided(float(np.average(done, weights=rows.weight)), bound, ask.confidence)
-        policy = Policy(rule, Target("error", "<=", bound, ask.confidence))
-        return Choice(policy, "each row", why, tuple(options), bound)
-    better = means.difference("each row", "tuned")
-    if better.lo is not None and better.lo > 0.0:
-        why = "on rows that did not choose it, one threshold for all rows costs less than that of each row"
-        return Choice(Policy(ThresholdRule.at(thresholds["tuned"])), "tuned", why, tuple(options))
-    why = "this follows from the costs of the row if the probabilities are calibrated"
-    return Choice(Policy(rule), "each row", why, tuple(options))
+
+
+def _by_class_costs(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
+    """The threshold that follows from the costs for each class, unless tuned ones cost less beyond chance."""
+    costs, top, classes = goal.four_costs(), goal.top or 1, rows.prob.shape[1]
+    score = _top_scores(rows, top)
+
+    def tuned(some: np.ndarray) -> tuple[float, ...]:
+        return tuple(_best_threshold(costs, score[some, place], rows.taken(some), place) for place in range(classes))
+
+    rules = {"bayes": (costs.threshold,) * classes, "tuned": tuned(np.ones(len(score), dtype=np.bool_))}
+    members = {"bayes": score >= costs.threshold, "tuned": np.zeros_like(score, dtype=np.bool_)}
+    for train, test in decision_splits(rows.units, len(score), goal.folds, seed):
+        members["tuned"][test] = score[test] >= np.array(tuned(train))
+    members |= {"likeliest": likeliest(rows.prob, top), "no class": np.zeros_like(score, dtype=np.bool_)}
+    means = Means.of({name: class_costs(costs, rows, named) for name, named in members.items()}, rows, goal, seed)
+    options = [
+        Option(name, None, means.numbers(name, "likeliest") | class_numbers(rows, named))
+        for name, named in members.items()
+    ]
+    chosen, why = "bayes", "this follows from the costs if the probabilities are calibrated"
+    if means.saves("tuned", "bayes"):
+        chosen, why = "tuned", "on rows that did not choose them, they cost less than the one that follows from costs"
+    rule = ClassRule(rules[chosen], top)
+    options += _each_class(rule, rows, rule.members(rows.prob, {}))
+    return Choice(Policy(rule, costs=asdict(costs)), chosen, why, tuple(options))
+
+
+def _top_scores(rows: Rows, top: int) -> FloatArray:
+    """The probabilities of the likeliest classes, shape (n, K), and `NOT_IN_TOP_K` for the others."""
+    return np.where(likeliest(rows.prob, top), rows.prob, NOT_IN_TOP_K)
+
+
+def _best_threshold(costs: Costs, score: FloatArray, rows: Rows, place: int) -> float:
+    """The threshold of a class that costs least on the rows where it is among the likeliest."""
+    in_top = score >= 0.0
+    mass = None if rows.weight is None else rows.weight[in_top]
+    return costs.best_threshold(score[in_top], (rows.label[in_top] == place).astype(np.int64), mass)
+
+
+# Targets
+
+
+@dataclass(frozen=True, slots=True)
+class _Certified:
+    """The threshold of a score that reaches a target with confidence.
+
+    Attributes
+    ----------
+    threshold
+        None where no threshold does.
+    best
+        The threshold itself, or the one that comes nearest to the target.
+    unsure
+        The threshold that reaches the target on these rows, without any confidence for others.
+    bound
+        How bad the rate may be at `best`.
+    """
+
+    threshold: float | None
+    best: float
+    unsure: float | None
+    bound: float
+
+    @classmethod
+    def of(cls, target: Target, rows: Rows, score: FloatArray) -> _Certified:
+        """Test a grid of thresholds of the score; the rows' own probabilities say what to expect of it."""
+        steps = grid(score, GRID if rows.together is None else GRID_OF_UNITS)
+        found = decided(score, rows.label, steps, rows.weight, rows.together, rates=(target.rate,))
+        passed = certify(target, found, expected(rows.prob, steps, rows.weight, score))
+        hits, worth = (float(each[passed.best]) for each in found.worth(target.rate))
+        threshold, unsure = (None if at is None else float(steps[at]) for at in (passed.place, passed.without))
+        return cls(threshold, float(steps[passed.best]), unsure, target.bound(hits, worth))
+
+
+def _by_target(target: Target, goal: DecisionGoal, rows: Rows) -> Choice:
+    """The threshold whose target holds with the confidence, if there is one."""
+    found = _Certified.of(target, rows, rows.prob)
+    thresholds = {"chosen": found.threshold, "without confidence": found.unsure}
+    if found.threshold is None:
+        thresholds = {"best": found.best}
+    options = tuple(
+        Option(name, threshold, rates_of(rows, rows.prob >= threshold))
+        for name, threshold in {**thresholds, "today": goal.threshold}.items()
+        if threshold is not None
+    )
+    sure = with_confidence(target.confidence)
+    if found.threshold is None:
+        side = "at least" if target.relation == ">=" else "at most"
+        best = f"{found.best:.6g}, has a {target.rate} of {side} {found.bound:.3g} with that confidence"
+        return Choice(None, None, f"no threshold has {target} {sure}; the best one, {best}", options, found.bound)
+    policy = Policy(ThresholdRule.at(found.threshold), target)
+    return Choice(policy, "chosen", f"{target} holds {sure}", options, found.bound)
+
+
+def _by_class_target(target: Target, goal: DecisionGoal, rows: Rows) -> Choice:
+    """The threshold of each class whose target holds, all of them at once with the confidence."""
+    top, classes = goal.top or 1, rows.prob.shape[1]
+    score, each = _top_scores(rows, top), replace(target, confidence=1.0 - (1.0 - target.confidence) / classes)
+    sure = with_confidence(target.confidence)
+    may_be_never = target.rate in ("precision", "fpr") or target.relation == "<="
+    thresholds, bounds, never = [NEVER] * classes, [], []
+    for place, name in enumerate(rows.classes):
+        found = _Certified.of(each, of_class(rows, place), score[:, place])
+        if found.threshold is not None:
+            thresholds[place] = max(found.threshold, 0.0)
+            bounds.append(found.bound)
+        elif may_be_never:
+            never.append(name)
+        else:
+            why = f"no threshold of class {name} has {target} {sure}; the best has at least {found.bound:.3g}"
+            if top < classes:
+                why += f" (a row gets {top} of {classes} classes at most: see --top)"
+            return Choice(None, None, why, (_today(rows, top),), found.bound)
+    if not bounds:
+        return Choice(None, None, f"no threshold of any class has {target} {sure}", (_today(rows, top),))
+    why = f"{target} holds in each class, in all at once {sure}"
+    if never:
+        why += f"; no row gets {', '.join(never)}, of which nothing is sure enough"
+    worst = min if target.relation == ">=" else max
+    policy = Policy(rule := ClassRule(tuple(thresholds), top), target)
+    return Choice(policy, "chosen", why, _class_options(rule, rows), float(worst(bounds)))
+
+
+def _by_class_accuracy(target: Target, goal: DecisionGoal, rows: Rows) -> Choice:
+    """Rows are left open until the likeliest classes of the others hold the truth as often as the target says."""
+    top, classes = goal.top or 1, rows.prob.shape[1]
+    together, held = _likeliest_together(rows, top)
+    outcome = replace(rows, prob=np.clip(together, 0.0, 1.0), label=held.astype(np.int64))
+    found = _Certified.of(replace(target, rate="precision"), outcome, together)
+    sure = with_confidence(target.confidence)
+    if found.threshold is None:
+        best = f"{found.best:.6g}, has an accuracy of at least {found.bound:.3g} with that confidence"
+        why = f"no threshold has {target} {sure}; the best one, {best}"
+        return Choice(None, None, why, (_today(rows, top),), found.bound)
+    rule = _surest(found.threshold, top, classes)
+    policy = Policy(rule, Target("error", "<=", 1.0 - target.value, target.confidence))
+    why = f"{target} holds among the rows that get a class {sure}"
+    return Choice(policy, "chosen", why, _class_options(rule, rows), found.bound)
+
+
+def _by_budget(goal: DecisionGoal, rows: Rows) -> Choice:
+    """The least threshold that the budget is enough for."""
+    assert goal.budget is not None
+    if rows.weight is not None or rows.units is not None:
+        raise UsageError(
+            "--budget counts rows, which have no weights or units", hint="try: --target 'positive-rate <= 0.01'"
+        )
+    threshold = budget_threshold(rows.prob, goal.budget, goal.confidence)
+    without = float(np.sort(rows.prob)[::-1][goal.budget - 1])
+    thresholds = {"chosen": threshold, "without confidence": without, "today": goal.threshold}
+    options = tuple(Option(name, at, rates_of(rows, rows.prob >= at)) for name, at in thresholds.items())
+    count = len(rows.prob)
+    sure = with_confidence(goal.confidence)
+    if threshold == NEVER:
+        why = (
+            f"no threshold keeps to {goal.budget:,} of {count:,} new rows {sure}: equal probabilities, or too few rows"
+        )
+        return Choice(None, None, why, options)
+    why = f"at most {goal.budget:,} of {count:,} new rows reach this threshold {sure}"
+    target = Target("positive-rate", "<=", goal.budget / count, goal.confidence)
+    return Choice(Policy(ThresholdRule.at(threshold), target), "chosen", why, options, float(goal.budget))
+
+
+# Shares of rows to decide
+
+
+def _leaving_open(goal: DecisionGoal, rows: Rows, band: AbstentionBand, options: Sequence[Option]) -> Choice:
+    """The band between the thresholds, with a bound on the errors outside it, beside other bands."""
+    costs = goal.four_costs()
+    others = (at for at in COVERAGES if at != goal.coverage)
+    bands = [band, *(by_coverage(costs, rows.prob, at, rows.weight, rows.uncertainty) for at in others)]
+    own, table = _risks(bands, rows.prob, (rows.prob >= costs.threshold) != (rows.label > 0), goal, rows)
+    why = _share_decided(own.coverage, own.bound, goal.confidence)
+    promise = Target("error", "<=", own.bound, goal.confidence)
+    policy = Policy(ThresholdRule(band, goal.uncertainty), promise, asdict(costs))
+    return Choice(policy, "left open", why, tuple(options), own.bound, table)
+
+
+def _by_class_coverage(goal: DecisionGoal, rows: Rows) -> Choice:
+    """The likeliest classes of the surest rows, or of all, with a bound on how often they do not hold the truth."""
+    top, classes = goal.top or 1, rows.prob.shape[1]
+    together, held = _likeliest_together(rows, top)
+    bands = [AbstentionBand(0.0, 0.0)]
+    if goal.coverage is not None:
+        shares = dict.fromkeys((goal.coverage, *COVERAGES))
+        bands = [by_confidence(together, at, rows.weight, rows.uncertainty) for at in shares]
+    own, table = _risks(bands, together, ~held, goal, rows)
+    rule = replace(_surest(own.band.high, top, classes), limit=own.band.limit, column=goal.uncertainty)
+    sure = with_confidence(goal.confidence)
+    what = "a class" if top == 1 else f"{top} classes"
+    missed = f"the true class is another for at most {100 * own.bound:.2f} % of new rows among them {sure}"
+    why = f"{100 * own.coverage:.1f} % of the rows get {what}; {missed}"
+    policy = Policy(rule, Target("error", "<=", own.bound, goal.confidence))
+    table = () if goal.coverage is None else table
+    return Choice(policy, "chosen", why, _class_options(rule, rows), own.bound, table)
+
+
+def _risks(
+    bands: Sequence[AbstentionBand], score: FloatArray, wrong: Decisions, goal: DecisionGoal, rows: Rows
+) -> tuple[Risk, tuple[Risk, ...]]:
+    """The risk of the first band, and a table of all, those that decide the most rows first."""
+    found = risks(bands, score, wrong, rows.weight, rows.uncertainty, confidence=goal.confidence)
+    return found[0], tuple(sorted(found, key=lambda one: -one.coverage))
+
+
+def _likeliest_together(rows: Rows, top: int) -> tuple[FloatArray, Decisions]:
+    """The probability of the likeliest classes of each row together, and whether they hold the truth."""
+    in_top = likeliest(rows.prob, top)
+    return np.where(in_top, rows.prob, 0.0).sum(axis=1), in_top[np.arange(len(in_top)), rows.label]
+
+
+def _surest(threshold: float, top: int, classes: int) -> ClassRule:
+    """The likeliest classes, where they have this probability together."""
+    if top == 1:
+        return ClassRule((threshold,) * classes)
+    return ClassRule((0.0,) * classes, top, threshold)
 
 
 def _share_decided(coverage: float, bound: float, confidence: float) -> str:
@@ -122,161 +382,112 @@ def _share_decided(coverage: float, bound: float, confidence: float) -> str:
     )
 
 
-def _leaving_open(ask: Ask, rows: Rows, gap: Gap, options: tuple[Option, ...]) -> Choice:
-    """The gap between the thresholds, with a bound on the errors outside it, beside other gaps."""
-    costs = ask.four_costs()
-    shares = [at for at in COVERAGES if at != ask.coverage]
-    gaps = [gap, *(by_coverage(costs, rows.prob, at, rows.weight, rows.uncertainty) for at in shares)]
-    found = risks(
-        gaps,
-        rows.prob,
-        (rows.prob >= costs.threshold) != (rows.label > 0),
-        rows.weight,
-        rows.uncertainty,
-        confidence=ask.confidence,
-    )
-    own, table = found[0], tuple(sorted(found, key=lambda one: -one.coverage))
-    why = _share_decided(own.coverage, own.bound, ask.confidence)
-    promise = Target("error", "<=", own.bound, ask.confidence)
-    policy = Policy(ThresholdRule(gap, ask.uncertainty), promise, asdict(costs))
-    return Choice(policy, "left open", why, options, own.bound, table)
+def _coverage(rows: Rows, clear: Decisions) -> dict[str, Number]:
+    """The share of rows that is decided."""
+    return {"coverage": rates_of(rows, clear)["positive-rate"]}
 
 
-def _by_target(target: Target, ask: Ask, rows: Rows) -> Choice:
-    """The threshold whose target holds with the confidence, if there is one."""
-    thresholds = grid(rows.prob, GRID if rows.together is None else GRID_OF_UNITS)
-    found = decided(rows.prob, rows.label, thresholds, rows.weight, rows.together, rates=(target.rate,))
-    passed = certify(target, found, expected(rows.prob, thresholds, rows.weight))
-    hits, worth = found.worth(target.rate)
-    places = {"chosen": passed.place, "without confidence": passed.without}
-    if passed.place is None:
-        places = {"best": passed.best}
-    at = {name: float(thresholds[place]) for name, place in places.items() if place is not None}
-    options = tuple(
-        Option(name, threshold, rates_of(rows, rows.prob >= threshold))
-        for name, threshold in {**at, "today": ask.threshold}.items()
-    )
-    place = passed.best
-    bound = target.bound(float(hits[place]), float(worth[place]))
-    sure = with_confidence(target.confidence)
-    if passed.place is None:
-        side = "at least" if target.relation == ">=" else "at most"
-        best = f"the best one, {thresholds[place]:.6g}, has a {target.rate} of {side} {bound:.3g} with that confidence"
-        why = f"no threshold has {target} {sure}; {best}"
-        return Choice(None, None, why, options, bound)
-    why = f"{target} holds {sure}"
-    return Choice(Policy(ThresholdRule.at(at["chosen"]), target), "chosen", why, options, bound)
+# Options of more than two classes
 
 
-def _by_budget(ask: Ask, rows: Rows) -> Choice:
-    """The least threshold that the budget is enough for."""
-    assert ask.budget is not None
-    if rows.weight is not None or rows.units is not None:
-        raise UsageError(
-            "--budget counts rows, which have no weights or units", hint="try: --target 'positive-rate <= 0.01'"
-        )
-    threshold = budget_threshold(rows.prob, ask.budget, ask.confidence)
-    without = float(np.sort(rows.prob)[::-1][ask.budget - 1])
-    thresholds = {"chosen": threshold, "without confidence": without, "today": ask.threshold}
-    options = tuple(Option(name, at, rates_of(rows, rows.prob >= at)) for name, at in thresholds.items())
-    count = len(rows.prob)
-    sure = with_confidence(ask.confidence)
-    if threshold == NEVER:
-        why = f"no threshold keeps to {ask.budget:,} of {count:,} new rows {sure}: equal probabilities, or too few rows"
-        return Choice(None, None, why, options)
-    why = f"at most {ask.budget:,} of {count:,} new rows reach this threshold {sure}"
-    target = Target("positive-rate", "<=", ask.budget / count, ask.confidence)
-    return Choice(Policy(ThresholdRule.at(threshold), target), "chosen", why, options, float(ask.budget))
+def _class_options(rule: ClassRule, rows: Rows) -> tuple[Option, ...]:
+    """The rule as a whole, then by class, then the likeliest classes in its place."""
+    beside = {} if rule.column is None or rows.uncertainty is None else {rule.column: rows.uncertainty}
+    members = rule.members(rows.prob, beside)
+    whole = Option("chosen", None, class_numbers(rows, members))
+    return (whole, *_each_class(rule, rows, members), _today(rows, rule.top))
 
 
-def _by_matrix(ask: Ask, rows: Rows, seed: int) -> Choice:
+def _each_class(rule: ClassRule, rows: Rows, members: Decisions) -> list[Option]:
+    return [
+        Option(f"  class {name}", rule.thresholds[place], rates_of(of_class(rows, place), members[:, place]))
+        for place, name in enumerate(rows.classes)
+    ]
+
+
+def _today(rows: Rows, top: int) -> Option:
+    """The likeliest classes, whatever their probabilities are."""
+    return Option("likeliest", None, class_numbers(rows, likeliest(rows.prob, top)))
+
+
+# Actions and sets
+
+
+def _by_matrix(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
     """The action of the least expected cost, beside the likeliest class and each action for all rows."""
-    assert ask.costs is not None
+    assert goal.costs is not None
     names: tuple[str | None, ...]
-    names, table = ask.costs
-    if ask.abstain is not None:
-        names, table = (*names, None), tuple((*row, ask.abstain) for row in table)
+    names, table = goal.costs
+    if goal.abstain is not None:
+        names, table = (*names, None), tuple((*row, goal.abstain) for row in table)
     rule = MatrixRule(names, table)
     matrix = np.array(table)
     prob = np.column_stack([1.0 - rows.prob, rows.prob]) if rows.prob.ndim == 1 else rows.prob
     actions = {"bayes": rule.decide(rows.prob, {})}
-    place = np.array(
-        [names.index(name) if name in names else -1 for name in rows.classes]
-    )  # of each class's own action
-    if (place >= 0).all():
-        actions["likeliest"] = place[prob.argmax(axis=1)]
+    own_action = np.array([names.index(name) if name in names else -1 for name in rows.classes])  # of each class
+    today = f"all {names[0]}"
+    if (own_action >= 0).all():
+        today = "likeliest"
+        actions[today] = own_action[prob.argmax(axis=1)]
     actions |= {
         f"all {'left open' if name is None else name}": np.full(len(prob), column) for column, name in enumerate(names)
     }
-    paid = {name: matrix[rows.label, action] for name, action in actions.items()}
-    means = Means.of(paid, rows, ask, seed)
-    today = "likeliest" if "likeliest" in actions else f"all {names[0]}"
+    means = Means.of({name: matrix[rows.label, action] for name, action in actions.items()}, rows, goal, seed)
     options = []
     for name, action in actions.items():
-        right = rates_of(rows, action == place[rows.label])["positive-rate"]
+        right = rates_of(rows, action == own_action[rows.label])["positive-rate"]
         options.append(Option(name, None, means.numbers(name, today) | {"accuracy": right}))
     why = f"of {len(names)} actions, the one with the least expected cost"
     return Choice(Policy(rule), "bayes", why, tuple(options))
 
 
-def _by_sets(ask: Ask, rows: Rows, seed: int) -> Choice:
-    """Conformal sets of the asked level, and how they do on rows that did not choose them, by cross-fitting."""
-    assert ask.sets is not None
-    level = ask.sets
+def _by_sets(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
+    """Conformal sets of the goal's level, and how they do on rows that did not choose them, by cross-fitting."""
+    assert goal.sets is not None
+    level = goal.sets
 
     def fitted(some: Rows, score: SetScore) -> PredictionSets:
         return PredictionSets.fit(
             some.prob,
             some.label.astype(np.int64),
             level,
-            confidence=ask.confidence,
+            confidence=goal.confidence,
             score=score,
-            by_class=ask.by_class,
+            by_class=goal.by_class,
             group=some.group,
             weight=some.weight,
             unit=some.together,
         )
 
-    rule = SetRule(fitted(rows, ask.set_score), ask.by, rows.groups)
-    fewest = min(min(each) for each in rule.sets.thresholds.rows)
+    rule = SetRule(fitted(rows, goal.set_score), goal.by, rows.groups)
     options = []
-    for score in dict.fromkeys((ask.set_score, *get_args(SetScore))):
+    for score in dict.fromkeys((goal.set_score, *get_args(SetScore))):
         classes = 2 if rows.prob.ndim == 1 else rows.prob.shape[1]
         members = np.zeros((len(rows.prob), classes), dtype=np.bool_)
-        for train, test in splits_of(rows.units, len(rows.prob), ask.folds, seed):
-            members[test] = fitted(rows.taken(train), score).predict(
-                rows.prob[test], None if rows.group is None else rows.group[test]
-            )
+        for train, test in decision_splits(rows.units, len(rows.prob), goal.folds, seed):
+            group = None if rows.group is None else rows.group[test]
+            members[test] = fitted(rows.taken(train), score).predict(rows.prob[test], group)
         options.append(Option(score, None, set_numbers(rows, members)))
-        if score == ask.set_score:
-            options += _of_parts(ask.by, rows.group, rows.groups, rows, members)
-            if ask.by_class:
-                options += _of_parts("class", rows.label, rows.classes, rows, members)
-    each = [*([] if ask.by is None else [ask.by]), *(["class"] if ask.by_class else [])]
+        if score == goal.set_score:
+            if rows.group is not None:
+                options += _set_parts(goal.by, rows.group, rows.groups, rows, members)
+            if goal.by_class:
+                options += _set_parts("class", rows.label, rows.classes, rows, members)
+    each = [*([] if goal.by is None else [goal.by]), *(["class"] if goal.by_class else [])]
     where = f" of each {' and '.join(each)}" if each else ""
-    why = (
-        f"the sets contain the true class of at least {level:.4g} of new rows{where} {with_confidence(ask.confidence)}"
-    )
-    if fewest < (needed := rows_needed(level, ask.confidence)):
+    sure = with_confidence(goal.confidence)
+    why = f"the sets contain the true class of at least {level:.4g} of new rows{where} {sure}"
+    fewest = min(map(min, rule.sets.thresholds.rows))
+    if fewest < (needed := rows_needed(level, goal.confidence)):
         why += f"; where there are fewer than {needed} rows (here {fewest}), they hold every class"
-    return Choice(Policy(rule), ask.set_score, why, tuple(options))
+    return Choice(Policy(rule), goal.set_score, why, tuple(options))
 
 
-def _of_parts(
-    kind: str | None, of: IntArray | None, names: tuple[str, ...], rows: Rows, members: Decisions
-) -> list[Option]:
+def _set_parts(kind: str | None, of: IntArray, names: tuple[str, ...], rows: Rows, members: Decisions) -> list[Option]:
     """The sets of each group, or of each class, that has rows."""
-    if of is None:
-        return []
     parts = ((name, of == place) for place, name in enumerate(names))
     return [
         Option(f"  {kind} {name}", None, set_numbers(rows.taken(part), members[part]))
         for name, part in parts
         if part.any()
     ]
-
-
-def _open(rows: Rows, gap: Gap) -> dict[str, Number]:
-    """The share of rows that is decided."""
-    clear = gap.decides(rows.prob, rows.uncertainty)
-    return {"coverage": rates_of(rows, clear)["positive-rate"]}

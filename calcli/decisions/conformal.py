@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
-from calcli.numeric.binomial import exact_interval
 from calcli.state import Json
 
 SetScore: TypeAlias = Literal["lac", "aps", "aps-randomised"]
@@ -33,11 +32,11 @@ ROUNDING = 1e-12
 """A share of the mass that rounding may cost: 0.07 of 100 rows are 7, not the next number after it."""
 
 SLACK = 1e-12
-"""By so much a score may exceed its threshold, which is a score too: so the last digit of a probability decides no row,
-wherever it is computed. Larger sets keep the promise."""
+"""The most by which a score may exceed its threshold, which is a score too: so the last digit of a probability decides
+no row, wherever it is computed. Larger sets keep the promise."""
 
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-"""Of splitmix64 (Steele, Lea and Flood 2014)."""
+"""The constants of splitmix64 (Steele, Lea and Flood 2014)."""
 
 
 def conformal_quantile(
@@ -91,12 +90,12 @@ class Thresholds:
     level
         The probability with which the truth is held.
     confidence
-        Of the level being reached; None where it is reached on average.
+        The probability that the level is reached; None where it is reached on average.
     values
         By group, then by class; one group and one class where nothing is told apart. Infinite where there were too few
         rows.
     rows
-        How many held-out rows each is the quantile of.
+        The number of held-out rows behind each quantile.
     """
 
     level: float
@@ -139,7 +138,7 @@ class Thresholds:
 
     @property
     def unseen(self) -> tuple[float, ...]:
-        """Those of a group that was not among the held-out rows: the largest of any group that is finite."""
+        """The thresholds of a group without held-out rows: the largest finite one of any group, by class."""
         columns = zip(*self.values, strict=True)
         return tuple(max((value for value in column if value < math.inf), default=math.inf) for column in columns)
 
@@ -161,7 +160,7 @@ class Thresholds:
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Thresholds:
-        """From what `to_json` gave."""
+        """The inverse of `to_json`."""
         values = (tuple(math.inf if one is None else float(one) for one in row) for row in written["values"])
         rows = (tuple(int(one) for one in row) for row in written["rows"])
         sure = written["confidence"]
@@ -203,22 +202,17 @@ class PredictionSets:
         weight: FloatArray | None = None,
         unit: IntArray | None = None,
     ) -> PredictionSets:
-        """From held-out rows: probabilities (n, K), or (n,) of the positive class, and the classes that came true."""
+        """Fit on held-out rows: probabilities (n, K), or (n,) of the positive class, and the true classes."""
         scores = set_scores(prob, score)
         kind, kinds = (label, scores.shape[1]) if by_class else (None, 1)
         true = scores[np.arange(len(label)), label]
-        options: dict[str, Any] = {
-            "confidence": confidence,
-            "group": group,
-            "kind": kind,
-            "kinds": kinds,
-            "weight": weight,
-            "unit": unit,
-        }
-        return cls(score, Thresholds.of(true, level, **options))
+        thresholds = Thresholds.of(
+            true, level, confidence=confidence, group=group, kind=kind, kinds=kinds, weight=weight, unit=unit
+        )
+        return cls(score, thresholds)
 
     def predict(self, prob: FloatArray, group: IntArray | None = None) -> NDArray[np.bool_]:
-        """Which classes are in the set of each row, shape (n, K).
+        """The classes in the set of each row, shape (n, K).
 
         A set may be empty: then no class is as likely as the true one mostly is.
         """
@@ -233,7 +227,7 @@ class PredictionSets:
 
 
 def set_scores(prob: FloatArray, score: SetScore) -> FloatArray:
-    """How badly each class fits each row, shape (n, K)."""
+    """The misfit of each class to each row, shape (n, K)."""
     if prob.ndim == 1:
         prob = np.column_stack([1.0 - prob, prob])
     if score == "lac":
@@ -297,7 +291,7 @@ class PredictionIntervals:
         weight: FloatArray | None = None,
         unit: IntArray | None = None,
     ) -> PredictionIntervals:
-        """From held-out rows: the numbers that came true, and what was predicted."""
+        """Fit on held-out rows: the numbers that came true, and the predictions."""
         misses = {"lower": lower - truth, "upper": truth - upper}
         miss = misses.get(side, np.maximum(*misses.values()))
         if spread is not None:
@@ -319,8 +313,8 @@ class PredictionIntervals:
         lo, hi = lower - reach, upper + reach
         crossed = lo > hi
         lo[crossed] = hi[crossed] = (lo[crossed] + hi[crossed]) / 2.0
-        nothing = np.full(len(lower), math.inf)
-        return (-nothing, hi) if self.side == "upper" else (lo, nothing) if self.side == "lower" else (lo, hi)
+        endless = np.full(len(lower), math.inf)
+        return (-endless, hi) if self.side == "upper" else (lo, endless) if self.side == "lower" else (lo, hi)
 
     def to_json(self) -> dict[str, Json]:
         return {"side": self.side, "thresholds": self.thresholds.to_json()}
@@ -328,34 +322,6 @@ class PredictionIntervals:
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> PredictionIntervals:
         return cls(_one_of(written["side"], get_args(Side)), Thresholds.from_json(written["thresholds"]))
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """How often the truth was held, with its exact binomial interval (Clopper and Pearson 1934).
-
-    Attributes
-    ----------
-    rate
-        None without rows.
-    rows
-        As many as rows of one weight would have to be to say as much.
-    """
-
-    rate: float | None
-    lo: float
-    hi: float
-    rows: float
-
-    @classmethod
-    def of(cls, held: NDArray[np.bool_], weight: FloatArray | None = None, level: float = 0.95) -> Coverage:
-        """From rows that were not fitted on."""
-        mass = np.ones(len(held)) if weight is None else weight
-        total = float(mass.sum())
-        if not total > 0:
-            return cls(None, 0.0, 1.0, 0.0)
-        rate, rows = float(mass[held].sum()) / total, total**2 / float(np.square(mass).sum())
-        return cls(rate, *exact_interval(rate * rows, rows, level), rows)
 
 
 def _nested(table: NDArray[Any]) -> tuple[tuple[Any, ...], ...]:

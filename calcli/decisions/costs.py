@@ -1,17 +1,26 @@
-"""Thresholds from costs: the one that calibrated probabilities imply, and the one that costs least on labelled rows."""
+"""Costs of decisions: the thresholds that follow from them, and the rule for rows with costs of their own.
+
+Two thresholds follow from costs that are the same for all rows: the one that calibrated probabilities imply, and the
+one that costs least on labelled rows. A row with costs of its own gets yes where that is expected to cost less than no
+(Elkan 2001).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli import expressions as terms
 from calcli.batch import FloatArray, IntArray, LabelArray
 from calcli.decisions.rates import NEVER, decided
 from calcli.errors import UsageError
+from calcli.expressions import MOST, Condition, Every, Input, Term
 from calcli.numeric.seeded import Split, column_keys, stream
+from calcli.state import Json
 
 Decisions = NDArray[np.bool_]
 
@@ -22,13 +31,15 @@ BLOCKS = 20_000
 """More rows than this, if they differ, are drawn in so many blocks of random rows: the error of a mean is then known to
 half a per cent, which is less than what a thousand replicates leave open."""
 
+Cost: TypeAlias = float | str
+"""A number, or the name of a column."""
 
 _NAMES = ("fp", "fn", "tp", "tn")
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a row costs by decision and truth: a false alarm, a miss, and the two right decisions.
+    """The costs of a row by decision and truth: a false alarm, a miss, and the two right decisions.
 
     Each is a number, or an array where each row has costs of its own.
     """
@@ -53,19 +64,19 @@ class Costs:
 
     @property
     def false_alarm(self) -> FloatArray | float:
-        """What saying yes to a negative row costs more than saying no."""
+        """The extra cost of saying yes to a negative row, compared with saying no."""
         return self.fp - self.tn
 
     @property
     def miss(self) -> FloatArray | float:
-        """What saying no to a positive row costs more than saying yes."""
+        """The extra cost of saying no to a positive row, compared with saying yes."""
         return self.fn - self.tp
 
     @property
     def threshold(self) -> float:
         """The probability from which yes is expected to cost no more than no (Elkan 2001, equation 2).
 
-        Of rows with costs of their own it is that of their mean costs.
+        Rows with costs of their own share the threshold of their mean costs.
         """
         false_alarm, miss = float(np.mean(self.false_alarm)), float(np.mean(self.miss))
         return false_alarm / (false_alarm + miss)
@@ -74,22 +85,19 @@ class Costs:
         """The four costs of each row."""
         return [np.broadcast_to(np.asarray(getattr(self, name), dtype=np.float64), (rows,)) for name in _NAMES]
 
-    def taken(self, rows: Decisions) -> Costs:
-        """Those of some rows."""
+    def take(self, rows: Decisions) -> Costs:
         parts = (getattr(self, name) for name in _NAMES)
         return Costs(*(part[rows] if isinstance(part, np.ndarray) else part for part in parts))
 
     def of_rows(self, label: LabelArray, yes: Decisions) -> FloatArray:
-        """What each row costs."""
-        cost: FloatArray = np.where(label > 0, np.where(yes, self.tp, self.fn), np.where(yes, self.fp, self.tn)).astype(
-            np.float64
-        )
-        return cost
+        """The cost of each row."""
+        cost = np.where(label > 0, np.where(yes, self.tp, self.fn), np.where(yes, self.fp, self.tn))
+        return cost.astype(np.float64)
 
     def at_thresholds(
         self, prob: FloatArray, label: LabelArray, thresholds: FloatArray, weight: FloatArray | None
     ) -> FloatArray:
-        """What a row costs on average, at each of the rising thresholds."""
+        """The mean cost of a row at each of the rising thresholds."""
         mass = np.ones(len(prob)) if weight is None else weight
         paid = np.zeros(len(thresholds))
         for name in _NAMES:
@@ -125,7 +133,7 @@ def cross_fitted(
     yes = np.zeros(len(prob), dtype=np.bool_)
     for train, test in splits:
         weight = None if mass is None else mass[train]
-        threshold = costs.taken(train).best_threshold(prob[train], label[train], weight)
+        threshold = costs.take(train).best_threshold(prob[train], label[train], weight)
         yes[test] = prob[test] >= threshold
     return yes
 
@@ -167,3 +175,143 @@ def bootstrap_means(
         sums = counts @ table
         found.append(sums[:, :-1] / sums[:, -1:])
     return np.concatenate(found)
+
+
+@dataclass(frozen=True, slots=True)
+class CostColumns:
+    """The costs of a row by decision and truth: numbers, or columns.
+
+    Attributes
+    ----------
+    positive
+        A column by which the two costs of positive rows are multiplied, such as the amount that is at stake.
+    """
+
+    fp: Cost
+    fn: Cost
+    tp: Cost = 0.0
+    tn: Cost = 0.0
+    positive: str | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        columns = (self.fp, self.fn, self.tp, self.tn, self.positive)
+        return tuple(dict.fromkeys(name for name in columns if isinstance(name, str)))
+
+    def of(self, beside: Mapping[str, FloatArray]) -> Costs:
+        """The costs of rows with these columns; the rows must be `known`."""
+        return Costs(*self.arrays(beside))
+
+    def known(self, beside: Mapping[str, FloatArray]) -> NDArray[np.bool_]:
+        """The rows whose costs are all there, and 0 or more."""
+        columns = [beside[name] for name in self.reads]
+        known: NDArray[np.bool_] = np.all([np.isfinite(column) & (column >= 0.0) for column in columns], axis=0)
+        return known
+
+    def terms(self) -> tuple[Term, Term, Term, Term]:
+        """The four costs as a formula."""
+        scale = None if self.positive is None else Input(self.positive)
+        fp, fn, tp, tn = (
+            Input(cost) if isinstance(cost, str) else terms.term(cost) for cost in (self.fp, self.fn, self.tp, self.tn)
+        )
+        return (fp, fn, tp, tn) if scale is None else (fp, fn * scale, tp * scale, tn)
+
+    def arrays(self, beside: Mapping[str, FloatArray]) -> list[FloatArray]:
+        """The four costs of each row."""
+        rows = len(next(iter(beside.values())))
+        scale = 1.0 if self.positive is None else beside[self.positive]
+        fp, fn, tp, tn = (
+            beside[cost] if isinstance(cost, str) else np.full(rows, cost)
+            for cost in (self.fp, self.fn, self.tp, self.tn)
+        )
+        return [fp, fn * scale, tp * scale, tn]
+
+    def __str__(self) -> str:
+        """``p * amount > (1 - p) * 5``."""
+        if (self.fn, self.tp) == (1.0, 0.0) and self.positive is not None:
+            return str(replace(self, fn=self.positive, positive=None))
+        times = "" if self.positive is None else f" * {self.positive}"
+        miss, alarm = (
+            _shown(wrong) if right == 0.0 else f"({_shown(wrong)} - {_shown(right)})"
+            for wrong, right in ((self.fn, self.tp), (self.fp, self.tn))
+        )
+        return f"p * {miss}{times} > (1 - p) * {alarm}"
+
+
+def _shown(cost: Cost) -> str:
+    return cost if isinstance(cost, str) else f"{cost:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class CostRule:
+    """The decision that is expected to cost less, by the costs of the row.
+
+    Attributes
+    ----------
+    abstain
+        The cost of leaving a row open; None where only rows with unknown costs are left open.
+    """
+
+    costs: CostColumns
+    abstain: float | None = None
+
+    kind: ClassVar[str] = "row-costs"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.costs.reads
+
+    def decide(self, prob: FloatArray, beside: Mapping[str, FloatArray]) -> IntArray:
+        """The action of each row, a place in `actions`."""
+        with np.errstate(invalid="ignore"):  # rows without a cost are left open
+            action = least_expected(prob, *self.costs.arrays(beside), abstain=self.abstain)
+        action[~self.costs.known(beside)] = 3
+        return action
+
+    def formula(self, prob: Term) -> Term:
+        """1 for yes, 0 for no, missing where the row is left open."""
+        fp, fn, tp, tn = self.costs.terms()
+        wrong = 1.0 - prob
+        answer = terms.choose(prob * (fn - tp) > wrong * (fp - tn), 1.0, 0.0)
+        known: list[Condition] = [each for name in self.reads for each in (Input(name) >= 0.0, Input(name) <= MOST)]
+        if self.abstain is not None:
+            known.append(terms.least(prob * tp + wrong * fp, prob * fn + wrong * tn) <= self.abstain)
+        return terms.choose(Every(tuple(known)), answer, None)
+
+    def actions(self, classes: Sequence[Json]) -> list[tuple[Json, str]]:
+        """The decision of each action, None for none, and its reason; `classes` in the order of the class index."""
+        limit = 0.0 if self.abstain is None else self.abstain
+        return [
+            (classes[0], str(self.costs).replace(">", "<=")),
+            (None, f"both decisions are expected to cost more than {limit:g}"),
+            (classes[1], str(self.costs)),
+            (None, "a cost is missing, or less than 0"),
+        ]
+
+    def to_json(self) -> dict[str, Json]:
+        return {**asdict(self.costs), "abstain": self.abstain}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        fp, fn, tp, tn = (
+            written[name] if isinstance(written[name], str) else float(written[name])
+            for name in ("fp", "fn", "tp", "tn")
+        )
+        positive, abstain = written["positive"], written["abstain"]
+        if not isinstance(positive, str | None):
+            raise TypeError(f"{positive!r} is no name of a column")
+        found = cls(CostColumns(fp, fn, tp, tn, positive), None if abstain is None else float(abstain))
+        if not found.reads:
+            raise ValueError("the costs are those of all rows")
+        return found
+
+
+def least_expected(
+    prob: FloatArray, fp: FloatArray, fn: FloatArray, tp: FloatArray, tn: FloatArray, *, abstain: float | None
+) -> IntArray:
+    """0 for no and 2 for yes, whichever is expected to cost less; 1 where both are expected to cost over `abstain`."""
+    action = 2 * (prob * (fn - tp) > (1.0 - prob) * (fp - tn)).astype(np.int64)
+    if abstain is not None:
+        least = np.minimum(prob * tp + (1.0 - prob) * fp, prob * fn + (1.0 - prob) * tn)
+        action[least > abstain] = 1
+    return action

@@ -1,18 +1,17 @@
-"""Decisions as formulas, which are numbers: 1 where a row gets a class or an action, or else 0; and interval ends."""
+"""Decisions as formulas: 1 where a row gets a class or an action, or else 0; and the ends of intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from calcli import expressions as terms
-from calcli.decisions.class_rule import ClassRule
 from calcli.decisions.conformal import SLACK, Thresholds
-from calcli.decisions.policy import DECISION, ENDS, AnyRule, IntervalRule, MatrixRule, SetRule
+from calcli.decisions.policy import DECISION, ENDS, AnyRule, ClassRule, IntervalRule, MatrixRule, SetRule
 from calcli.errors import UsageError
 from calcli.expressions import MOST, Among, Condition, Every, Input, Missing, Some, Term, Terms
 
 _MEMBER = "in_"
-"""The columns of classes of which a row may get several begin with this, others with `decision_`."""
+"""The prefix of the columns of classes where a row may get several; that of others is `decision_`."""
 
 
 def names_of(rule: AnyRule, classes: Sequence[str]) -> tuple[str, ...]:
@@ -37,7 +36,7 @@ def outputs(rule: AnyRule, prob: Terms) -> Terms:
 
 
 def _least(rule: MatrixRule, prob: Terms) -> Terms:
-    """Whether an action is expected to cost the least, of equal ones the first."""
+    """Whether each action has the least expected cost; of equal ones the first."""
     expected = [terms.linear(column, prob) for column in zip(*rule.costs, strict=True)]
     found = []
     for place, own in enumerate(expected):
@@ -50,7 +49,7 @@ def _least(rule: MatrixRule, prob: Terms) -> Terms:
 
 
 def _sets(rule: SetRule, prob: Terms) -> Terms:
-    """Whether the set holds a class."""
+    """Whether the set holds each class."""
     if rule.sets.score == "aps-randomised":
         raise UsageError(
             "randomised sets depend on the bits of the probabilities, which other languages do not have",
@@ -65,7 +64,7 @@ def _sets(rule: SetRule, prob: Terms) -> Terms:
 
 
 def _thresholds(found: Thresholds, column: str | None, groups: Sequence[str], slack: float = 0.0) -> list[Term]:
-    """For each class the threshold of the row's group, with some slack; infinite ones are larger than any score."""
+    """The threshold of the row's group for each class, with some slack; infinite ones exceed any score."""
 
     def limit(value: float) -> Term:
         return terms.term(value + slack)
@@ -83,7 +82,7 @@ def _thresholds(found: Thresholds, column: str | None, groups: Sequence[str], sl
 
 
 def ends(rule: IntervalRule) -> dict[str, Term]:
-    """The ends of an interval that there are, missing where `apply` has infinite ones, or none."""
+    """The finite ends of an interval, by name; missing where `apply` has infinite ends, or none."""
     low, high = Input(rule.lower), Input(rule.upper)
     known: list[Condition] = [each for column in (low, high) for each in (column >= -MOST, column <= MOST)]
     scale: Term | None = None

@@ -1,22 +1,22 @@
-"""A policy on labelled rows that did not choose it: costs, rates, and whether its promise still holds."""
+"""Labelled rows: the rates and costs of decisions on them, with intervals, and whether a policy keeps its promise."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray
-from calcli.decisions.class_rule import ClassRule
+from calcli.batch import FloatArray, IntArray, LabelArray, Units
 from calcli.decisions.conformal import Thresholds
-from calcli.decisions.cost_rule import CostRule
-from calcli.decisions.costs import Costs, bootstrap_means
-from calcli.decisions.policy import MatrixRule, Policy, SetRule, ThresholdRule
-from calcli.decisions.rates import RATES, decided
-from calcli.decisions.rows import Number, Rows, intervals, rates_of, set_numbers
+from calcli.decisions.costs import CostRule, Costs, bootstrap_means
+from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
+from calcli.decisions.rates import RATES, Decided, decided
 from calcli.decisions.targets import Target
+
+AnyRows = TypeVar("AnyRows")
 
 BROKEN = 0.05
 """New rows refute a promise if, were it kept, they had turned out as badly with no larger probability."""
@@ -24,18 +24,109 @@ BROKEN = 0.05
 _SHARE = ("positive-rate",)
 
 
+def take(rows: AnyRows, mask: NDArray[np.bool_]) -> AnyRows:
+    """Some of the rows of a dataclass: arrays, units and costs are by row, everything else is kept."""
+
+    def part(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return value[mask]
+        return value.take(mask) if isinstance(value, Units | Costs) else value
+
+    return type(rows)(*(part(getattr(rows, each.name)) for each in fields(rows)))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Labelled rows with their probabilities.
+
+    Attributes
+    ----------
+    costs
+        The costs of each row, where they differ.
+    uncertainty
+        The number by which rows may be left open; NaN where it is not known.
+    units
+        The rows that belong together.
+    group, groups
+        The group of each row, and the names of the groups; None and none without.
+    classes
+        The names of the classes, in the order of the class index.
+    """
+
+    prob: FloatArray
+    label: LabelArray
+    weight: FloatArray | None = None
+    units: Units | None = None
+    costs: Costs | None = None
+    uncertainty: FloatArray | None = None
+    group: IntArray | None = None
+    groups: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+
+    @property
+    def together(self) -> IntArray | None:
+        """The unit of each row, where rows of a unit count as one."""
+        return None if self.units is None else self.units.together
+
+    @property
+    def mass(self) -> FloatArray:
+        """Weights, ones where none were given."""
+        return np.ones(len(self.prob)) if self.weight is None else self.weight
+
+    def taken(self, mask: NDArray[np.bool_]) -> Rows:
+        return take(self, mask)
+
+    def decided(self, yes: NDArray[np.bool_], rates: Collection[str] = tuple(RATES)) -> Decided:
+        """The counts that follow from saying yes to some of the rows; `rates` are those whose worth is asked for."""
+        return decided(yes.astype(np.float64), self.label, np.array([0.5]), self.weight, self.together, rates)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An estimate with its 95 % interval."""
+
+    value: float | None
+    lo: float | None = None
+    hi: float | None = None
+
+
+def rates_of(rows: Rows, yes: NDArray[np.bool_]) -> dict[str, Number]:
+    """The rates of decisions, with exact binomial intervals."""
+    return {name: Number(*rate) for name, rate in rows.decided(yes).at(0).items()}
+
+
+def intervals(value: float, replicates: FloatArray) -> Number:
+    """A mean with the percentile interval of its replicates, if there are any."""
+    if not len(replicates):
+        return Number(value)
+    lo, hi = np.quantile(replicates, (0.025, 0.975))
+    return Number(value, float(lo), float(hi))
+
+
+def set_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
+    """The coverage of the sets, their mean size, and how often they have just one class, or none."""
+    size = members.sum(axis=1)
+    held = members[np.arange(len(size)), rows.label]
+    return {
+        "coverage": rates_of(rows, held)["positive-rate"],
+        "size": Number(float(np.average(size, weights=rows.weight))),
+        "single": rates_of(rows, size == 1)["positive-rate"],
+        "empty": rates_of(rows, size == 0)["positive-rate"],
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The promise of a policy on new rows.
+    """The promise of a policy, tested on new rows.
 
     Attributes
     ----------
     target, confidence
-        What was promised, and with which probability.
+        The promise, and the probability with which it was made.
     value
         The rate on the new rows; None where it is of no rows.
     p
-        Of the exact binomial test that the rate keeps to the target; small where it does not.
+        The p-value of the exact binomial test that the rate keeps to the target; small where it does not.
     """
 
     target: str
@@ -47,14 +138,14 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """One promise on new rows: a rate of decisions, of these rows.
+    """One promise with the rows to test it on: a rate of decisions must reach a target.
 
     Attributes
     ----------
     yes
-        The rows that are decided, whose true classes are `rows.label`.
+        The decisions on the rows, whose true classes are `rows.label`.
     name
-        Of the rate.
+        The name of the rate.
     """
 
     target: Target
@@ -69,15 +160,7 @@ class Promised:
 
     def tested(self) -> Promise:
         """The exact binomial test."""
-        found = decided(
-            self.yes.astype(np.float64),
-            self.rows.label,
-            np.array([0.5]),
-            self.rows.weight,
-            self.rows.together,
-            rates=(self.name,),
-        )
-        hits, worth = (float(each[0]) for each in found.worth(self.name))
+        hits, worth = (float(each[0]) for each in self.rows.decided(self.yes, (self.name,)).worth(self.name))
         p = self.target.kept(hits, worth) if worth > 0 else 1.0
         value = hits / worth if worth > 0 else None
         return Promise(str(self.target), self.target.confidence, value, p, p < BROKEN)
@@ -86,7 +169,7 @@ class Promised:
 def measure(
     policy: Policy, rows: Rows, beside: Mapping[str, FloatArray], *, replicates: int, seed: int
 ) -> tuple[dict[str, Number], Promise | None]:
-    """What the decisions of the policy are worth, and the test of its promise."""
+    """The rates and costs of the decisions of a policy, and the test of its promise."""
     promise = tested(promised(policy, rows, beside))
     rule = policy.rule
     if isinstance(rule, SetRule):
@@ -100,16 +183,16 @@ def measure(
     done, yes = _done(rule, rows, beside)
     numbers = rates_of(rows, yes)
     if not done.all():
-        wrong = rows.taken(done)
+        among = rows.taken(done)
         numbers = {
             "coverage": rates_of(rows, done)["positive-rate"],
-            "error": rates_of(wrong, yes[done] != (wrong.label > 0))["positive-rate"],
+            "error": rates_of(among, yes[done] != (among.label > 0))["positive-rate"],
         }
     return cost | numbers, promise
 
 
 def promised(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> list[Promised]:
-    """What the policy promises of these rows: one promise, one for each class, or none."""
+    """The promises of the policy about these rows: one, one for each class, or none."""
     rule, target = policy.rule, policy.target
     if isinstance(rule, SetRule):
         members = rule.sets.predict(rows.prob, rows.group)
@@ -131,13 +214,13 @@ def promised(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> li
 
 
 def coverage(thresholds: Thresholds, rows: Rows, held: NDArray[np.bool_]) -> Promised:
-    """What sets or intervals promise."""
+    """The promise of sets or intervals, from whether they held the truth of each row."""
     assert thresholds.confidence is not None  # policies are chosen with one
     return Promised(Target("coverage", ">=", thresholds.level, thresholds.confidence), rows, held)
 
 
 def tested(promises: Sequence[Promised]) -> Promise | None:
-    """The tests of all promises as one, with Bonferroni's correction: it is broken where one of them is."""
+    """The tests of all promises as one, with Bonferroni's correction: broken where one of them is."""
     if not promises:
         return None
     found = [promise.tested() for promise in promises]
@@ -151,13 +234,13 @@ def tested(promises: Sequence[Promised]) -> Promise | None:
 def _done(
     rule: ThresholdRule | CostRule, rows: Rows, beside: Mapping[str, FloatArray]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which rows are decided, and which with yes: of the actions 0 is no and 2 is yes, the others leave a row open."""
+    """The rows that are decided, and those decided with yes: action 0 is no, 2 is yes, others leave a row open."""
     action = rule.decide(rows.prob, beside)
     return action % 2 == 0, action == 2
 
 
 def paid_of(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> FloatArray | None:
-    """What the decisions of the policy cost each row; None where it was not chosen for costs."""
+    """The cost of the policy's decision on each row; None where it was not chosen for costs."""
     rule = policy.rule
     if isinstance(rule, MatrixRule):
         return np.asarray(np.array(rule.costs)[rows.label, rule.decide(rows.prob, beside)])
@@ -169,8 +252,8 @@ def paid_of(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> Flo
     costs = Costs(**policy.costs)
     if isinstance(rule, ClassRule):
         return class_costs(costs, rows, rule.members(rows.prob, beside))
-    if isinstance(rule, ThresholdRule) and rule.gap.low == rule.gap.high and rule.gap.limit is None:
-        return costs.of_rows(rows.label, rows.prob >= rule.gap.high)
+    if isinstance(rule, ThresholdRule) and rule.band.low == rule.band.high and rule.band.limit is None:
+        return costs.of_rows(rows.label, rows.prob >= rule.band.high)
     return None
 
 
@@ -188,7 +271,7 @@ def class_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
 
 
 def class_costs(costs: Costs, rows: Rows, members: NDArray[np.bool_]) -> FloatArray:
-    """What each row costs: the decisions on all classes, each of which it may get or not."""
+    """The cost of each row: the sum over all classes, each of which the row may get or not."""
     each = [costs.of_rows(of_class(rows, place).label, named) for place, named in enumerate(members.T)]
     paid: FloatArray = np.sum(each, axis=0)
     return paid
@@ -212,8 +295,7 @@ def error_bound(rows: Rows, wrong: NDArray[np.bool_], confidence: float) -> floa
     """The most errors that there may be among new rows, as a share of them."""
     if not len(rows.prob):
         return 1.0
-    found = decided(wrong.astype(np.float64), rows.label, np.array([0.5]), rows.weight, rows.together, rates=_SHARE)
-    hits, worth = (float(each[0]) for each in found.worth(*_SHARE))
+    hits, worth = (float(each[0]) for each in rows.decided(wrong, _SHARE).worth(*_SHARE))
     return Target("error", "<=", 0.5, confidence).bound(hits, worth)
 
 

@@ -1,4 +1,4 @@
-"""What was chosen, beside what else there is: policies that were measured on the same rows."""
+"""The policy that was chosen and its alternatives, all measured on the same rows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from calcli.batch import FloatArray, Units
 from calcli.decisions.abstention import Risk
-from calcli.decisions.ask import Ask
 from calcli.decisions.costs import bootstrap_means
+from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.measure import Number, Rows, intervals
 from calcli.decisions.policy import IntervalRule, Policy
-from calcli.decisions.rows import Number, Rows, intervals
 from calcli.numeric.seeded import Split, folds, in_turn, splits_of_units, stream
 
 
@@ -36,24 +36,24 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The policy that was chosen, beside what else there is.
+    """The policy that was chosen, and its alternatives.
 
     Attributes
     ----------
     policy
-        None where nothing is as it must be.
+        None where no policy reaches the goal.
     chosen
         The name of its option.
     why
-        A sentence: why this one; or why none, and the best that there is.
+        A sentence: why this one; or why none, and which comes nearest.
     options
-        All of them, measured on the same rows.
+        All alternatives, measured on the same rows.
     bound
         How bad the rate of the target, or the number of yeses of the budget, may be on new rows.
     risks
-        Of leaving rows open, by the share that is decided.
+        The errors left when rows are left open, by the share of rows that is decided.
     intervals
-        In place of a policy, where amounts are predicted.
+        The rule in place of a policy, where amounts are predicted.
     """
 
     policy: Policy | None
@@ -74,7 +74,7 @@ class Choice:
             "bound": self.bound,
             "options": [asdict(option) for option in self.options],
             "risks": [
-                {"coverage": one.coverage, **asdict(one.gap), "risk": one.risk, "bound": one.bound}
+                {"coverage": one.coverage, **asdict(one.band), "risk": one.risk, "bound": one.bound}
                 for one in self.risks
             ],
         }
@@ -89,11 +89,11 @@ class Means:
     replicates: FloatArray
 
     @classmethod
-    def of(cls, paid: Mapping[str, FloatArray], rows: Rows, ask: Ask, seed: int) -> Self:
+    def of(cls, paid: Mapping[str, FloatArray], rows: Rows, goal: DecisionGoal, seed: int) -> Self:
         means = np.array([np.average(cost, weights=rows.weight) for cost in paid.values()])
         drawn = np.empty((0, len(paid)))
-        if ask.bootstrap:
-            drawn = bootstrap_means([*paid.values()], rows.weight, rows.together, replicates=ask.bootstrap, seed=seed)
+        if goal.bootstrap:
+            drawn = bootstrap_means([*paid.values()], rows.weight, rows.together, replicates=goal.bootstrap, seed=seed)
         return cls((*paid,), means, drawn)
 
     def difference(self, first: str, second: str) -> Number:
@@ -101,14 +101,19 @@ class Means:
         a, b = self.names.index(first), self.names.index(second)
         return intervals(float(self.means[a] - self.means[b]), self.replicates[:, a] - self.replicates[:, b])
 
+    def saves(self, first: str, second: str) -> bool:
+        """Whether the first costs less than the second beyond chance."""
+        least = self.difference(second, first).lo
+        return least is not None and least > 0.0
+
     def numbers(self, name: str, today: str) -> dict[str, Number]:
-        """What a policy costs a row, and saves beside today's."""
+        """The cost of a policy per row, and how much it saves beside today's."""
         place = self.names.index(name)
         cost = intervals(float(self.means[place]), self.replicates[:, place])
         return {"cost": cost} | ({} if name == today else {"saves": self.difference(today, name)})
 
 
-def splits_of(units: Units | None, rows: int, count: int, seed: int) -> Sequence[Split]:
+def decision_splits(units: Units | None, rows: int, count: int, seed: int) -> Sequence[Split]:
     """Folds of the rows, or of the units that they belong to."""
     rng = stream(seed, "decision folds")
     return in_turn(folds(rows, count, rng), count) if units is None else splits_of_units(units, count, rng)

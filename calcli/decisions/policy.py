@@ -1,4 +1,4 @@
-"""A policy: the rule that makes decisions of probabilities, and what it promises."""
+"""A policy: the rule that makes decisions of probabilities, and its promise."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli import expressions as terms
 from calcli.batch import FloatArray, IntArray
-from calcli.decisions.abstention import Gap
-from calcli.decisions.class_rule import ClassRule
+from calcli.decisions.abstention import AbstentionBand
 from calcli.decisions.conformal import PredictionIntervals, PredictionSets
-from calcli.decisions.cost_rule import CostRule
+from calcli.decisions.costs import CostRule
 from calcli.decisions.rates import NEVER, shown
 from calcli.decisions.targets import Target
-from calcli.expressions import Input, Term
+from calcli.expressions import Condition, Every, Input, Term, Terms
 from calcli.state import Json, State
 
 YES = (0.0, math.nan, 1.0, math.nan)
@@ -28,11 +28,19 @@ ENDS = ("lo", "hi")
 """The columns that are added to a table."""
 
 
+def _uncertainty_limit(written: Mapping[str, Any]) -> tuple[float | None, str | None]:
+    """The largest uncertainty that a rule decides, and its column."""
+    limit, column = written["limit"], written["column"]
+    if (limit is None) != (column is None) or not isinstance(column, str | None):
+        raise ValueError("a limit of uncertainty needs its column")
+    return None if limit is None else float(limit), column
+
+
 @dataclass(frozen=True, slots=True)
 class ThresholdRule:
     """Yes from a probability on, no below another one; between them the row is left open."""
 
-    gap: Gap
+    band: AbstentionBand
     column: str | None = None
 
     kind: ClassVar[str] = "threshold"
@@ -40,7 +48,7 @@ class ThresholdRule:
     @classmethod
     def at(cls, threshold: float) -> Self:
         """One threshold, which leaves nothing open."""
-        return cls(Gap(threshold, threshold))
+        return cls(AbstentionBand(threshold, threshold))
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -48,50 +56,157 @@ class ThresholdRule:
 
     def decide(self, prob: FloatArray, beside: Mapping[str, FloatArray]) -> IntArray:
         """The action of each row, a place in `actions`; `beside` are the columns that it reads."""
-        action = (prob >= self.gap.low).astype(np.int64) + (prob >= self.gap.high)
-        if self.gap.limit is not None and self.column is not None:
-            action[~(beside[self.column] <= self.gap.limit)] = 3
+        action = (prob >= self.band.low).astype(np.int64) + (prob >= self.band.high)
+        if self.band.limit is not None and self.column is not None:
+            action[~(beside[self.column] <= self.band.limit)] = 3
         return action
 
     def formula(self, prob: Term) -> Term:
         """1 for yes, 0 for no, missing where the row is left open."""
-        answer = terms.choose(prob >= self.gap.high, 1.0, terms.choose(prob < self.gap.low, 0.0, None))
-        if self.gap.limit is None or self.column is None:
+        answer = terms.choose(prob >= self.band.high, 1.0, terms.choose(prob < self.band.low, 0.0, None))
+        if self.band.limit is None or self.column is None:
             return answer
-        return terms.choose(Input(self.column) <= self.gap.limit, answer, None)
+        return terms.choose(Input(self.column) <= self.band.limit, answer, None)
 
     def actions(self, classes: Sequence[Json]) -> list[tuple[Json, str]]:
-        """What is decided, None for nothing, and why; `classes` in the order of the class index."""
-        low, high = shown(self.gap.low), shown(self.gap.high)
+        """The decision of each action, None for none, and its reason; `classes` in the order of the class index."""
+        low, high = shown(self.band.low), shown(self.band.high)
         return [
             (classes[0], f"probability < {low}"),
             (None, f"probability between {low} and {high}"),
             (classes[1], f"probability >= {high}"),
-            (None, f"{self.column} > {0.0 if self.gap.limit is None else self.gap.limit:.6g}, or missing"),
+            (None, f"{self.column} > {0.0 if self.band.limit is None else self.band.limit:.6g}, or missing"),
         ]
 
     def to_json(self) -> dict[str, Json]:
-        return {"low": self.gap.low, "high": self.gap.high, "limit": self.gap.limit, "column": self.column}
+        return {"low": self.band.low, "high": self.band.high, "limit": self.band.limit, "column": self.column}
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Self:
-        limit, column = written["limit"], written["column"]
-        if (limit is None) != (column is None) or not isinstance(column, str | None):
-            raise ValueError("a limit of uncertainty needs its column")
+        limit, column = _uncertainty_limit(written)
         low, high = float(written["low"]), float(written["high"])
         if not 0.0 <= low <= high <= NEVER:
             raise ValueError(f"thresholds {low}, {high} do not rise from 0 to 1")
-        return cls(Gap(low, high, None if limit is None else float(limit)), column)
+        return cls(AbstentionBand(low, high, limit), column)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRule:
+    """The `top` likeliest classes of a row, except those below their thresholds; without any, the row is left open.
+
+    Attributes
+    ----------
+    thresholds
+        By class: the probability from which a row may get it.
+    sure
+        The probability that the likeliest classes must have together; otherwise the row is left open.
+    limit, column
+        Rows whose uncertainty in this column is larger, or not known, are left open too; None where there is none.
+    """
+
+    thresholds: tuple[float, ...]
+    top: int = 1
+    sure: float = 0.0
+    limit: float | None = None
+    column: str | None = None
+
+    kind: ClassVar[str] = "class-thresholds"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return () if self.column is None else (self.column,)
+
+    def members(self, prob: FloatArray, beside: Mapping[str, FloatArray]) -> NDArray[np.bool_]:
+        """The classes of each row, shape (n, K); `beside` are the columns that the rule reads."""
+        leading = likeliest(prob, self.top)
+        found: NDArray[np.bool_] = leading & (prob >= np.array(self.thresholds))
+        found &= (np.where(leading, prob, 0.0).sum(axis=1) >= self.sure)[:, None]
+        if self.limit is not None and self.column is not None:
+            found &= (beside[self.column] <= self.limit)[:, None]
+        return found
+
+    def decide(self, prob: FloatArray, beside: Mapping[str, FloatArray]) -> IntArray:
+        """The action of each row that gets one class at most, a place in `actions`."""
+        first, classes = prob.argmax(axis=1), prob.shape[1]
+        open_row = ~self.members(prob, beside).any(axis=1)
+        action = np.asarray(first + classes * open_row, dtype=np.int64)
+        if self.limit is not None and self.column is not None:
+            action[~(beside[self.column] <= self.limit)] = 2 * classes
+        return action
+
+    def actions(self, classes: Sequence[Json]) -> list[tuple[Json, str]]:
+        """The decision of each action, None for none, and its reason; `classes` in the order of the class index."""
+        pairs = list(zip(classes, map(shown, self.thresholds), strict=True))
+        named: list[tuple[Json, str]] = [(name, f"likeliest, probability >= {least}") for name, least in pairs]
+        left: list[tuple[Json, str]] = [
+            (None, f"{name} is likeliest, and its probability < {least}") for name, least in pairs
+        ]
+        return [*named, *left, (None, f"{self.column} > {0.0 if self.limit is None else self.limit:.6g}, or missing")]
+
+    def formula(self, prob: Terms) -> Terms:
+        """1 for each class that a row gets, 0 for the others."""
+        leading = [_leads(prob, place, self.top) for place in range(len(prob))]
+        always: list[Condition] = []
+        if self.sure > 0.0:
+            whole = terms.total(
+                [terms.choose(Every(tuple(lead)), p, 0.0) for lead, p in zip(leading, prob, strict=True)]
+            )
+            always.append(whole >= self.sure)
+        if self.limit is not None and self.column is not None:
+            always.append(Input(self.column) <= self.limit)
+        return tuple(
+            terms.choose(Every((*lead, p >= least, *always)), 1.0, 0.0)
+            for lead, p, least in zip(leading, prob, self.thresholds, strict=True)
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "thresholds": list(self.thresholds),
+            "top": self.top,
+            "sure": self.sure,
+            "limit": self.limit,
+            "column": self.column,
+        }
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        thresholds, top, sure = tuple(map(float, written["thresholds"])), int(written["top"]), float(written["sure"])
+        limit, column = _uncertainty_limit(written)
+        if not all(0.0 <= each <= NEVER for each in (*thresholds, sure)) or not 1 <= top <= len(thresholds):
+            raise ValueError(f"{written!r} is no rule of more classes")
+        return cls(thresholds, top, sure, limit, column)
+
+
+def likeliest(prob: FloatArray, top: int) -> NDArray[np.bool_]:
+    """Which are the `top` likeliest classes of each row; of equal ones the first."""
+    leading = np.zeros(prob.shape, dtype=np.bool_)
+    np.put_along_axis(leading, np.argsort(-prob, axis=1, kind="stable")[:, :top], np.True_, axis=1)
+    return leading
+
+
+def _leads(prob: Terms, place: int, top: int) -> list[Condition]:
+    """That a class is among the likeliest ones."""
+    own = prob[place]
+    if top >= len(prob):
+        return []
+    if top == 1:
+        return [own > other if at < place else own >= other for at, other in enumerate(prob) if at != place]
+    ahead: list[Term] = [
+        terms.choose(other >= own if at < place else other > own, 1.0, 0.0)
+        for at, other in enumerate(prob)
+        if at != place
+    ]
+    return [terms.total(ahead) < float(top)]
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixRule:
-    """Of several actions the one whose expected cost is the least.
+    """The action with the least expected cost.
 
     Attributes
     ----------
     names
-        Of the actions: classes, or others, such as to leave the row to a person; None leaves it open.
+        The names of the actions: classes, or others, such as to leave the row to a person; None leaves it open.
     costs
         By class, then by action.
     """
@@ -172,7 +287,7 @@ class IntervalRule:
     spread, squared
         The column by which intervals are scaled, if there is one, and whether it holds variances.
     column, groups
-        As of `SetRule`.
+        The column whose groups have thresholds of their own, and its values as text.
     """
 
     intervals: PredictionIntervals
@@ -191,7 +306,7 @@ class IntervalRule:
         return tuple(dict.fromkeys(name for name in (self.lower, self.upper, self.spread) if name is not None))
 
     def to_state(self) -> State:
-        """What an artifact keeps of it."""
+        """The rule as an artifact keeps it."""
         names: dict[str, Json] = {
             name: getattr(self, name) for name in ("lower", "upper", "spread", "squared", "column")
         }
@@ -223,9 +338,9 @@ class Policy:
     Attributes
     ----------
     target
-        What a rate was shown to be, if that is what the threshold was chosen for.
+        The rate that was shown to hold, if the threshold was chosen for one.
     costs
-        Of a false alarm, a miss and the two right decisions, if it was chosen for these.
+        The costs of a false alarm, a miss and the two right decisions, if the rule was chosen for them.
     """
 
     rule: AnyRule

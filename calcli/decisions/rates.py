@@ -1,4 +1,4 @@
-"""What follows from a threshold: the four counts, and the rates of them that people set targets for."""
+"""The consequences of a threshold: the four counts, and the rates of them that people set targets for."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from calcli.numeric.binomial import exact_interval
 Mask: TypeAlias = NDArray[np.bool_]
 
 GRID = 500
-"""A grid has so many thresholds that part the rows evenly, and as many that part the expected positives."""
+"""The thresholds of a grid that part the rows evenly, and as many more part the expected positives."""
 
 GRID_OF_UNITS = 50
-"""The same where rows belong to units, which takes a pass over the rows for each threshold."""
+"""The size of a grid where rows belong to units, which takes a pass over the rows for each threshold."""
 
 NEVER = float(np.nextafter(1.0, 2.0))
 """A threshold that no probability reaches."""
@@ -37,22 +37,6 @@ class Counts(NamedTuple):
     fn: FloatArray
     tn: FloatArray
 
-    @property
-    def yes(self) -> FloatArray:
-        return self.tp + self.fp
-
-    @property
-    def positive(self) -> FloatArray:
-        return self.tp + self.fn
-
-    @property
-    def negative(self) -> FloatArray:
-        return self.fp + self.tn
-
-    @property
-    def all(self) -> FloatArray:
-        return self.positive + self.negative
-
 
 @dataclass(frozen=True, slots=True)
 class Rate:
@@ -61,7 +45,7 @@ class Rate:
     Attributes
     ----------
     hits, of
-        Which of the four counts are counted, and among which; every hit is among the others.
+        The counts that are hits, and the counts of all rows that the rate is about, hits among them.
     """
 
     hits: tuple[str, ...]
@@ -72,7 +56,7 @@ class Rate:
         return sum_of(counts, self.hits), sum_of(counts, self.of)
 
     def rows(self, yes: Mask, positive: Mask) -> tuple[Mask, Mask]:
-        """Which rows are hits, and which it is about."""
+        """The rows that are hits, and the rows that the rate is about."""
         kinds = {"tp": yes & positive, "fp": yes & ~positive, "fn": ~yes & positive, "tn": ~yes & ~positive}
         hit, of = (np.logical_or.reduce([kinds[name] for name in names]) for names in (self.hits, self.of))
         return hit, of
@@ -91,7 +75,7 @@ RATES: Mapping[str, Rate] = {
     "fpr": Rate(("fp",), ("fp", "tn")),
     "positive-rate": Rate(("tp", "fp"), Counts._fields),
 }
-"""By the names that they have on the command line."""
+"""The rates by their names on the command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +85,10 @@ class Decided:
     Attributes
     ----------
     squares
-        The same sums of squared weights: so many rows of weight w are worth (sum w)^2 / sum w^2 rows.
+        The sums of squared weights: rows of weight w are worth (sum w)^2 / sum w^2 rows of one weight.
     units
-        For each rate, by how much rows of a unit say less than as many rows of different ones (the design effect
-        of Kish); 1 where rows stand for themselves.
+        The design effect (Kish) of each rate: how many rows of a unit say as much as one row of a unit of its own; 1
+        where rows stand for themselves.
     """
 
     thresholds: FloatArray
@@ -113,7 +97,7 @@ class Decided:
     effects: Mapping[str, FloatArray]
 
     def worth(self, name: str) -> tuple[FloatArray, FloatArray]:
-        """Hits and rows of a rate, as many as rows of one weight that stand for themselves would have to be.
+        """The hits and rows of a rate, as the number of independent rows of one weight that say as much.
 
         Then exact binomial bounds are those of Korn and Graubard (1998); without weights and units they are exact.
         """
@@ -122,7 +106,7 @@ class Decided:
         return np.divide(hits * rows, of, out=np.zeros_like(of), where=of > 0), rows
 
     def alone(self, name: str) -> FloatArray:
-        """How many rows of one weight those of a rate are worth, if each stands for itself."""
+        """The number of rows of one weight that the rows of a rate are worth, if each stands for itself."""
         of, squares = (RATES[name].sums(counts)[1] for counts in (self.counts, self.squares))
         return np.divide(of**2, squares, out=np.zeros_like(of), where=of > 0)
 

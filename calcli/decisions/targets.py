@@ -29,8 +29,8 @@ EASIEST = 0.7
 to show."""
 
 FEW_ERRORS = 4
-"""The rest is spent on the largest threshold with enough yeses to show the target in spite of so many errors, whatever
-the probabilities are worth."""
+"""The rest is spent on the largest threshold with enough yeses to show the target in spite of this many errors,
+whatever the probabilities are worth."""
 
 _SIDES: dict[str, tuple[Relation, ...]] = {
     "precision": (">=",),
@@ -39,7 +39,7 @@ _SIDES: dict[str, tuple[Relation, ...]] = {
     "fpr": ("<=",),
     "positive-rate": ("<=", ">="),
 }
-"""In which direction a target may be set for each rate."""
+"""The directions in which a target may be set for each rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Target:
 
     @classmethod
     def parse(cls, text: str, confidence: float) -> Self:
-        """From the words of the command line."""
+        """The target that the command line names."""
         found = re.fullmatch(r"\s*([a-z-]+)\s*(>=|<=)\s*([0-9.eE+-]+)\s*", text)
         if found is None or found[1] not in RATES:
             rates = ", ".join(f"{name} {' or '.join(sides)}" for name, sides in _SIDES.items())
@@ -96,7 +96,7 @@ class Target:
         return float(_tail(np.array([hits]), np.array([rows]), self.value, upper=self.relation == "<=")[0])
 
     def bound(self, hits: float, rows: float) -> float:
-        """How bad the rate may be, with the confidence of the target."""
+        """The worst value of the rate, with the confidence of the target."""
         lo, hi = exact_interval(hits, rows, 2.0 * self.confidence - 1.0) if rows > 0 else (0.0, 1.0)
         return lo if self.relation == ">=" else hi
 
@@ -108,11 +108,11 @@ class Passed:
     Attributes
     ----------
     place
-        Of the threshold that was chosen; None where none passed.
+        The place of the threshold that was chosen; None where none passed.
     best
-        The same; where none passed, of the one whose bound comes nearest to the target.
+        The place of the threshold that was chosen, or else of the one whose bound comes nearest to the target.
     without
-        Of the one that would be chosen if the rates of these rows were those of all rows: what the confidence costs.
+        The place of the threshold that would be chosen if these rows were all rows: it shows what confidence costs.
     """
 
     place: int | None
@@ -190,7 +190,7 @@ def _sequence(target: Target, expected: Counts, rows: FloatArray) -> tuple[NDArr
 
 
 def _chosen(target: Target, passed: NDArray[np.bool_], rates: FloatArray) -> int | None:
-    """Of the thresholds that pass: the one with the most yeses, or the fewest where few are wanted."""
+    """The threshold with the most yeses among those that pass, or the fewest where few are wanted."""
     places = np.flatnonzero(passed)
     if not len(places):
         return None

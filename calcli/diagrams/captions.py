@@ -18,10 +18,10 @@ FINDINGS: Mapping[str, tuple[Finding, str]] = {
     "under": ("under", "Under-confident"),
     "shape": ("mixed", "Too high and too low"),
 }
-"""By what is wrong with a score."""
+"""The finding and its words for each fault of a score."""
 
 CONFIDENCES = {"high": FINDINGS["over"], "low": FINDINGS["under"]}
-"""By what is wrong with the confidence in the predicted class."""
+"""The finding and its words for each fault of the confidence in the predicted class."""
 
 SIDES = {"over": "lower than predicted", "under": "higher than predicted"}
 """The two directions in which a prediction can be wrong."""
@@ -94,13 +94,13 @@ def p_text(p: float) -> str:
 
 
 def _finding(test: Diagnosis, of: str | None) -> tuple[Finding, str]:
-    """What explains most of the gaps; the confidence in the predicted class has one direction only."""
+    """The fault that explains most gaps; the confidence in the predicted class has one direction only."""
     fault = test.faults[0]
     return FINDINGS[fault] if of is not None else CONFIDENCES.get(fault, FINDINGS["shape"])
 
 
 def _sides(curve: Curve, finding: Finding) -> Sequence[int]:
-    """Of which sign the gaps are that a reader should look at."""
+    """The signs of the gaps that a reader should look at."""
     if finding == "high" or (finding == "over" and curve.of is None):
         return (-1,)
     if finding == "low" or (finding == "under" and curve.of is None):
@@ -109,7 +109,7 @@ def _sides(curve: Curve, finding: Finding) -> Sequence[int]:
 
 
 def _worst(curve: Curve, side: int) -> Point | None:
-    """The point whose gap of this sign stands out most from chance; None where none is beyond it."""
+    """The point whose gap of this sign stands out most from chance; None where no gap is beyond chance."""
     outside = [point for point in curve.points if point.off and side * (point.y - point.x) > 0]
     return max(outside, key=lambda point: math.sqrt(point.n) * abs(point.y - point.x), default=None)
 
@@ -126,7 +126,7 @@ def _rejecting(curve: Curve) -> Caption:
 
 
 def pair(predicted: float, came: float) -> tuple[str, str]:
-    """Both numbers with as many decimals as it takes to tell them apart."""
+    """Both numbers as text, with as many decimals as it takes to tell them apart."""
     gap = abs(came - predicted)
     digits = 2
     while digits < 5 and gap < 2 * 10.0**-digits:
@@ -152,7 +152,7 @@ def short(rows: float) -> str:
 
 
 def fullest(curve: Curve) -> str:
-    """How many rows the highest of the bars below stands for; nothing where they are not equally wide.
+    """The number of rows of the highest bar in the histogram; empty where bars are not equally wide.
 
     Bars of equal weight are the higher, the narrower they are: they show density, and no number belongs to them.
     """
@@ -197,7 +197,7 @@ def tick_labels(end: float, most: int = 6) -> dict[float, str]:
 
 
 def decimals(values: Sequence[float]) -> int:
-    """As many as it takes to write ticks in full; numbers of two digits and more may have none."""
+    """The decimals that it takes to write ticks in full; numbers of two digits and more may have none."""
     fewest = 0 if max(values) >= 10.0 else 1
     return next(
         (digits for digits in range(fewest, 6) if all(abs(round(one, digits) - one) < 1e-9 for one in values)), 6

@@ -1,13 +1,22 @@
-"""Charts: several lines over one x axis, which begins at 0 as the y axis does."""
+"""Charts: several lines over one x axis, which begins at 0 as the y axis does.
+
+One kind shows how the error rate falls as rows are rejected. The others are of decisions by a threshold on labelled
+rows: their cost, their benefit, their rates, and the errors left. Rows with at least that probability get yes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
+from calcli.batch import FloatArray
 from calcli.diagrams.captions import axes, axis_end, band_text, caption
 from calcli.diagrams.curves import Bands, Curve, Point
+from calcli.state import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +50,13 @@ class Chart:
     Attributes
     ----------
     right, top
-        Where the axes end. What lies above is drawn at the top, what lies below 0 at the bottom.
+        The ends of the axes. Values above are drawn at the top, values below 0 at the bottom.
     drawn
-        How the pointer's text in a page is worded.
+        The wording of the pointer's text in a page.
     marks
-        Places on the x axis that have a name.
+        Named places on the x axis.
     band
-        What bands are, in words.
+        The meaning of the bands, in words.
     """
 
     tracks: tuple[Track, ...]
@@ -67,7 +76,7 @@ class Chart:
         return [None if track.plain else next(count) for track in self.tracks]
 
     def within(self) -> Chart:
-        """The same without the ends of lines that lie outside of the plot."""
+        """The chart without the ends of lines that lie outside of the plot."""
         return replace(self, tracks=tuple(replace(track, points=self._within(track.points)) for track in self.tracks))
 
     def _within(self, points: Sequence[Point]) -> tuple[Point, ...]:
@@ -80,3 +89,187 @@ def rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Chart:
     tracks = tuple(Track(curve.score, curve.points, caption(curve).because) for curve in curves)
     band = "" if bands == "none" else band_text(bands)
     return Chart(tracks, *axes(curves[0], label), 1.0, axis_end(curves), drawn="rejection", band=band)
+
+
+STEPS = 200
+"""The number of thresholds from 0 to the end of the axis."""
+
+SEEN = 0.999
+"""The axis ends where this share of the rows has smaller probabilities, so that rare classes fill the plot."""
+
+ROOM = 1.3
+"""The end of the axis of costs, as a multiple of the cost of all yes or all no, whichever is less."""
+
+THRESHOLD = "threshold"
+
+
+@dataclass(frozen=True, slots=True)
+class AtThresholds:
+    """A score at the thresholds of `thresholds_of`.
+
+    Attributes
+    ----------
+    tp, fp, fn, tn
+        The weight of the rows by decision and truth.
+    cost
+        Per row, of the decisions; None where nothing has a price.
+    """
+
+    name: str
+    thresholds: FloatArray
+    tp: FloatArray
+    fp: FloatArray
+    fn: FloatArray
+    tn: FloatArray
+    cost: FloatArray | None = None
+
+    @property
+    def rows(self) -> float:
+        return float(self.tp[0] + self.fp[0] + self.fn[0] + self.tn[0])
+
+    @property
+    def rate(self) -> float:
+        """The share of positives."""
+        return float(self.tp[0] + self.fn[0]) / self.rows
+
+    @property
+    def benefit(self) -> FloatArray:
+        """Net benefit (Vickers and Elkin 2006): true positives, less false ones at the odds of the threshold, a row.
+
+        NaN at 1, where a false positive outweighs all true ones.
+        """
+        return self.tp / self.rows - self.fp / self.rows * _share(self.thresholds, 1.0 - self.thresholds)
+
+    @property
+    def precision(self) -> FloatArray:
+        """NaN where nothing is yes."""
+        return _share(self.tp, self.tp + self.fp)
+
+    @property
+    def recall(self) -> FloatArray:
+        return _share(self.tp, self.tp + self.fn)
+
+    @property
+    def alerts(self) -> FloatArray:
+        """The share of the rows that are yes."""
+        return _share(self.tp + self.fp, np.full(len(self.tp), self.rows))
+
+    def place(self, threshold: float) -> int:
+        """The place of the nearest threshold."""
+        return int(np.abs(self.thresholds - threshold).argmin())
+
+
+def thresholds_of(probs: Iterable[FloatArray], chosen: Iterable[float]) -> FloatArray:
+    """The thresholds at which decisions by these probabilities are shown.
+
+    In even steps from 0 to the end of the axis, at the thresholds that were chosen, and at one that nothing reaches.
+    """
+    marks = [threshold for threshold in chosen if threshold <= 1.0]
+    end = rounded_up(max([*(float(np.quantile(prob, SEEN)) for prob in probs), *marks]))
+    return np.append(np.union1d(np.linspace(0.0, min(end, 1.0), STEPS + 1), marks), np.nextafter(1.0, 2.0))
+
+
+def rounded_up(value: float) -> float:
+    """1, 1.5, 2, 3, 5 or 8 times a power of ten, at least `value`."""
+    power = 10.0 ** math.floor(math.log10(max(value, 1e-9)))
+    return next(round(power * step, 12) for step in (1, 1.5, 2, 3, 5, 8, 10, 20) if value <= power * step * (1 + 1e-9))
+
+
+def decision_charts(
+    scores: Sequence[AtThresholds],
+    chosen: Mapping[str, float],
+    risks: Sequence[tuple[float, float, float]] = (),
+    *,
+    confidence: float = 0.95,
+) -> tuple[Chart, ...]:
+    """The charts of a policy.
+
+    Parameters
+    ----------
+    scores
+        The score that decides, then others to compare it with, all at the same thresholds.
+    chosen
+        Thresholds by name, that of the policy first; those above 1 are not drawn.
+    risks
+        The share of rows that are decided, the error rate among them and its upper bound.
+    confidence
+        That of the bounds.
+    """
+    marks = {name: threshold for name, threshold in chosen.items() if threshold <= 1.0}
+    parts = [_costs(scores, marks), _benefits(scores, marks), _rates(scores[0], marks), _risks(risks, confidence)]
+    return tuple(part for part in parts if part is not None)
+
+
+def _costs(scores: Sequence[AtThresholds], marks: Mapping[str, float]) -> Chart | None:
+    priced = {score.name: (score, score.cost) for score in scores if score.cost is not None}
+    if not priced:
+        return None
+    tracks = [_track(name, score, cost, marks) for name, (score, cost) in priced.items()]
+    first, cost = next(iter(priced.values()))
+    tracks += [_plain(name, first, np.full(len(cost), cost[end])) for name, end in (("all yes", 0), ("all no", -1))]
+    top = rounded_up(min(ROOM * float(min(cost[0], cost[-1])), float(cost.max())))
+    return _chart("Expected cost", "cost per row", tracks, first, top, marks)
+
+
+def _benefits(scores: Sequence[AtThresholds], marks: Mapping[str, float]) -> Chart:
+    first = scores[0]
+    everyone = first.rate - (1.0 - first.rate) * _share(first.thresholds, 1.0 - first.thresholds)
+    tracks = [_track(score.name, score, score.benefit, marks) for score in scores]
+    tracks += [_plain("all yes", first, everyone), _plain("all no", first, np.zeros(len(everyone)))]
+    return _chart("Net benefit", "net benefit per row", tracks, first, rounded_up(first.rate), marks)
+
+
+def _rates(score: AtThresholds, marks: Mapping[str, float]) -> Chart:
+    rates = {"precision": score.precision, "recall": score.recall, "alerts": score.alerts}
+    tracks = [_track(name, score, rate, marks) for name, rate in rates.items()]
+    return _chart(f"Precision, recall and alerts: {score.name}", "share", tracks, score, 1.0, marks)
+
+
+def _risks(risks: Sequence[tuple[float, float, float]], confidence: float) -> Chart | None:
+    if not risks:
+        return None
+    shares, errors, bounds = np.array(sorted(risks)).T
+    note = f": the most that all may be at once, with {confidence:g}"
+    tracks = (Track("error rate", _points(shares, errors)), Track("bound", _points(shares, bounds), note, plain=True))
+    names = ("share of the rows that are decided", "error rate among them")
+    return Chart(tracks, *names, 1.0, min(rounded_up(float(bounds.max())), 1.0), "Risk and coverage")
+
+
+def _chart(
+    title: str, y_name: str, tracks: Sequence[Track], score: AtThresholds, top: float, marks: Mapping[str, float]
+) -> Chart:
+    named = tuple((threshold, name) for name, threshold in marks.items())
+    return Chart(tuple(tracks), THRESHOLD, y_name, float(score.thresholds[-2]), top, title, marks=named)
+
+
+def _track(name: str, score: AtThresholds, values: FloatArray, marks: Mapping[str, float]) -> Track:
+    """A line, with its value at the threshold of the policy for the legend."""
+    note = ""
+    if marks:
+        threshold = next(iter(marks.values()))
+        value = float(values[score.place(threshold)])
+        note = "" if math.isnan(value) else f": {value:.4g} at {threshold:.3g}"
+    return Track(name, _points(score.thresholds[:-1], values[:-1]), note)
+
+
+def _plain(name: str, score: AtThresholds, values: FloatArray) -> Track:
+    note = f": {values[0]:.4g}" if (values == values[0]).all() else ""
+    return Track(name, _points(score.thresholds[:-1], values[:-1]), note, plain=True)
+
+
+def _points(x: FloatArray, y: FloatArray) -> tuple[Point, ...]:
+    pairs = zip(x.tolist(), y.tolist(), strict=True)
+    return tuple(Point(at, value, 0.0) for at, value in pairs if not math.isnan(value))
+
+
+def _share(part: FloatArray, of: FloatArray) -> FloatArray:
+    """NaN where there is nothing to share."""
+    share: FloatArray = np.divide(part, of, out=np.full(len(part), math.nan), where=of > 0.0)
+    return share
+
+
+def numbers(score: AtThresholds) -> dict[str, Json]:
+    """The counts and the cost at each threshold, for the slider of a page."""
+    counts = {name: getattr(score, name) for name in ("tp", "fp", "fn", "tn")}
+    columns = {"threshold": score.thresholds} | counts | ({} if score.cost is None else {"cost": score.cost})
+    return {name: [float(f"{value:.10g}") for value in column] for name, column in columns.items()}

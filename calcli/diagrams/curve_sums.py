@@ -1,36 +1,90 @@
-"""Accumulators of curves: rows are added chunk by chunk, and the sums give the curve."""
+"""Curves from chunks of rows: sums that rows are added to, which give points with their bands by chance."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, spans
-from calcli.diagrams.bands import ROUNDING, Band, bands_of, effective_rows, points_of
-from calcli.diagrams.curves import Bands, Binning, Curve, Kind
+from calcli.diagrams.curves import Bands, Binning, Curve, Kind, Point
+from calcli.errors import UsageError, unknown_name
 from calcli.metrics.adaptive import smooth_of
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.binned import BinSums, binned_sums
-from calcli.metrics.diagnosis import Diagnosis
+from calcli.metrics.diagnosis import Diagnosis, diagnose
+from calcli.metrics.joint_test import GapSums
 from calcli.metrics.paired import Z975
 from calcli.metrics.ranking import accuracy_rows
 from calcli.metrics.tied import TiedScores, cumulated
+from calcli.numeric.binomial import rate_interval
 from calcli.numeric.bins import BINS, BinCount, bins_of_rows, width_edges
 
+LEVEL = 0.95
+"""The probability that a band covers."""
+
+FEWEST = 5.0
+"""Points of fewer rows are never called off: one confident error would make the headline."""
+
+ROUNDING = 1e-12
+"""Values that differ by no more are equal."""
+
+TOP, ALL = "top", "all"
+"""In place of a class: the predicted one; every one."""
+
+
+def effective_rows(weight: FloatArray, square: FloatArray) -> FloatArray:
+    """Kish's effective number of rows, (sum w)^2 / sum w^2; 0 where a square underflows."""
+    return np.divide(weight**2, square, out=np.zeros_like(weight), where=square > 0)
+
+
+class Band(NamedTuple):
+    """The band of a curve.
+
+    Attributes
+    ----------
+    ends
+        The ends of the band that is shown; None where none is.
+    off
+        Whether each value is outside the consistency band.
+    """
+
+    ends: tuple[FloatArray, FloatArray] | None
+    off: NDArray[np.bool_]
+
+    def unless_chance(self, diagnosis: Diagnosis | None) -> Band:
+        """The band with nothing off where chance alone can make all gaps."""
+        return self._replace(off=self.off & False) if diagnosis is not None and diagnosis.chance else self
+
+
+def bands_of(expected: FloatArray, y: FloatArray, worth: FloatArray, bands: Bands) -> Band:
+    """The band of values `y`, each worth so many rows; for a calibrated score y would be `expected`."""
+    lo, hi = consistent = rate_interval(expected, worth, LEVEL)
+    off = (worth >= FEWEST) & ((y < lo - ROUNDING) | (y > hi + ROUNDING))
+    ends = {"consistency": consistent, "bootstrap": rate_interval(y, worth, LEVEL)}.get(bands)
+    return Band(ends, off)
+
+
+def points_of(x: FloatArray, y: FloatArray, n: FloatArray, band: Band) -> tuple[Point, ...]:
+    missing = [None] * len(x)
+    lo, hi = (missing, missing) if band.ends is None else (end.tolist() for end in band.ends)
+    return tuple(map(Point, x.tolist(), y.tolist(), n.tolist(), lo, hi, band.off.tolist()))
+
+
 CELLS = 1 << 14
-"""The smooth curve sees probabilities on so many cells of [0, 1], each at the mean of its rows."""
+"""The number of cells of [0, 1] on which the smooth curve sees probabilities, each at the mean of its rows."""
 
 STEPS = 100
-"""Curves are computed at so many steps from 0 to 1."""
+"""The number of steps from 0 to 1 at which curves are computed."""
 
 NARROWEST = 1.0 / STEPS
 """A kernel narrower than the steps would be lost between them."""
 
 TOGETHER = 1 << 19
-"""Rows that are counted into the many cells at a time."""
+"""The number of rows that are counted into the many cells at a time."""
 
 SUREST = 2.0**-52
 """Above it 1 - p still has digits."""
@@ -38,7 +92,7 @@ SUREST = 2.0**-52
 _LOWER_BITS = 42
 _FIRST = int(np.float64(SUREST).view(np.int64)) >> _LOWER_BITS
 DOUBTS = (int(np.float64(1.0).view(np.int64)) >> _LOWER_BITS) - _FIRST + 1
-"""So many cells hold the values of 1 - p from `SUREST` to 1."""
+"""The number of cells that hold the values of 1 - p from `SUREST` to 1."""
 
 
 def problem(scored: Scored, of: int | None) -> Scored:
@@ -52,14 +106,14 @@ def problem(scored: Scored, of: int | None) -> Scored:
 
 
 class CurveSums(Protocol):
-    """Takes in rows, and says at any time which curve they make. It holds sums, so that rows can be without number."""
+    """Sums over rows that give the curve of all rows so far, so that there can be any number of rows."""
 
     def add(self, rows: Scored) -> None:
-        """More rows of the binary problem."""
+        """Add rows of the binary problem."""
         ...
 
     def join(self, other: Any) -> None:
-        """The rows that another one of the kind has seen."""
+        """Add the rows of other sums of the same kind."""
         ...
 
     def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
@@ -279,3 +333,87 @@ def _weighted_sums(place: IntArray, prob: FloatArray, weight: FloatArray | None,
         rows = np.bincount(place, minlength=count)
         return np.stack([rows, np.bincount(place, prob, minlength=count), rows])
     return np.stack([np.bincount(place, each, minlength=count) for each in (weight, weight * prob, weight**2)])
+
+
+class CurveBuilder:
+    """Sums up rows for the curves of several scores.
+
+    Parameters
+    ----------
+    scores
+        Their names.
+    names
+        The classes, in the order of their index.
+    kinds
+        The kinds of the curves.
+    classes
+        Of which classes: names, ``top`` or ``all``. None given: the positive class of two, ``top`` of more.
+    judged
+        Whether the curves have a diagnosis: not on rows that the scores were fitted on.
+    """
+
+    def __init__(
+        self,
+        scores: Sequence[str],
+        names: Sequence[str],
+        kinds: Sequence[Kind] = ("reliability",),
+        classes: Sequence[str] = (),
+        *,
+        bins: BinCount = BINS,
+        binning: Binning = "width",
+        bands: Bands = "consistency",
+        judged: bool = True,
+    ) -> None:
+        places = _chosen(classes, names)
+        self._sums = [
+            (
+                score,
+                of,
+                curve_sums(name, None if of is None else names[of], kind, bins=bins, binning=binning, bands=bands),
+            )
+            for kind in kinds
+            for of in ([None] if kind == "rejection" else places)
+            for score, name in enumerate(scores)
+        ]
+        self._gaps = {(score, of): GapSums.empty() for score, of, _ in self._sums if judged}
+
+    def add(self, scored: Sequence[Scored]) -> None:
+        """More rows, under each score."""
+        problems: dict[tuple[int, int | None], Scored] = {}
+        for score, of, sums in self._sums:
+            if (score, of) not in problems:
+                problems[score, of] = problem(scored[score], of)
+                if (score, of) in self._gaps:
+                    self._gaps[score, of] += GapSums.of(problems[score, of])
+            sums.add(problems[score, of])
+
+    def __iadd__(self, other: CurveBuilder) -> Self:
+        """Add the sums of other rows of the same scores."""
+        for (_, _, sums), (_, _, others) in zip(self._sums, other._sums, strict=True):
+            sums.join(others)
+        for key, gaps in other._gaps.items():
+            self._gaps[key] += gaps
+        return self
+
+    def curves(self) -> tuple[Curve, ...]:
+        """The curves of all rows so far: by kind, by class, by score."""
+        found = {key: diagnose(gaps) for key, gaps in self._gaps.items()}
+        curves = (sums.curve(found.get((score, of))) for score, of, sums in self._sums)
+        return tuple(curves)
+
+
+def _chosen(classes: Sequence[str], names: Sequence[str]) -> list[int | None]:
+    """The indices of the requested classes, each once; None for the predicted class."""
+    if not classes:
+        return [1] if len(names) == 2 else [None]
+    indices: list[int | None] = []
+    for text in classes:
+        if text in names:
+            indices.append(names.index(text))
+        elif text == ALL:
+            indices += range(len(names))
+        elif text == TOP:
+            indices.append(None)
+        else:
+            raise UsageError(f"--class: {unknown_name('class', text, [*names, TOP, ALL])}")
+    return list(dict.fromkeys(indices))

@@ -1,59 +1,66 @@
 """Pictures as PNG, SVG and PDF, by matplotlib: without its global state, and whatever a user's settings are.
 
 What happened is grey; colour is error, as in `terminal`. The colours are those of Okabe & Ito, which colour-blind
-people can tell apart. The same curves give the same bytes.
+people can tell apart. The same curves give the same bytes. Pictures of contributions are drawn by shap.
 """
 
 from __future__ import annotations
 
 import io
 import math
+import os
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+import numpy as np
+
+from calcli.batch import FloatArray
 from calcli.diagrams.captions import axes, axis_end, caption, error_name, fullest, legend, ticks
 from calcli.diagrams.charts import Chart, rejections
-from calcli.diagrams.curves import Bands, Curve, Point
+from calcli.diagrams.curves import Bands, Curve
+from calcli.errors import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Form = TypeVar("Form", bound=str)
 Format: TypeAlias = Literal["png", "svg", "pdf"]
 
 BAR, DARK, MIDDLE, LIGHT = "#c8ccd2", "#24292f", "#6b7280", "#e5e7eb"
 ERROR = {"over": ("#d55e00", "#f0b48a"), "under": ("#0072b2", "#8cc0e0")}
-"""Beyond chance, and perhaps by chance."""
+"""The colours of errors beyond chance, and of errors that may be chance."""
 
 LINES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 
 ABREAST = 4
-"""Panels side by side, at most."""
+"""The most panels side by side."""
 
 SEVERAL = 3
-"""Pictures of more classes are small multiples."""
+"""Pictures of more classes than this are small multiples."""
 
 BESIDE = 16
-"""Beside a name of so many letters there is room for the error."""
+"""The longest name that leaves room for the error beside it, in letters."""
 
 SHAPE = 2.4
-"""So many times as many columns as rows small multiples have, which makes a picture as wide as a screen."""
+"""The columns of small multiples per row of them, for a picture as wide as a screen."""
 
-# All in inches.
 SPACE, ENTRY = 0.09, 2.3
-"""Between a plot and its counts; an entry of the legend."""
+"""The gap between a plot and its counts, and the width of an entry of the legend, in inches."""
+
+MOST_COLUMNS = 15
+"""The most columns that have a line of their own in a picture of contributions."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """The sizes of a panel in inches, of its letters in points; `letters` are as many as a line above a plot has room
-    for.
-    """
+    """The sizes of a panel in inches, and of its letters in points; a line above the plot holds `letters` letters."""
 
     left: float = 0.62
     plot: float = 3.0
@@ -72,7 +79,7 @@ class _Panel:
         return self.left + self.plot + self.right
 
     def high(self, lines: int) -> float:
-        """With so many lines of text above the plot."""
+        """The height with so many lines of text above the plot."""
         return self.name + self.line * lines + self.plot + SPACE + self.counts + self.foot
 
 
@@ -101,6 +108,16 @@ NO_DATE = {
     "svg": {"Date": None, "Creator": "calcli"},
     "pdf": {"CreationDate": None, "Creator": "calcli", "Producer": None},
 }
+
+
+def image_format_of(output: str | os.PathLike[str], forms: Sequence[Form], *, hint: str | None = None) -> Form:
+    """The format that the suffix names, one of `forms`."""
+    suffix = Path(output).suffix.lower().removeprefix(".")
+    for form in forms:
+        if suffix == form:
+            return form
+    known = ", ".join(f".{form}" for form in forms)
+    raise UsageError(f"{str(output)!r}: unknown suffix for an image; known are {known}", hint=hint)
 
 
 def render(curves: Sequence[Curve], label: str, bands: Bands, form: Format) -> bytes:
@@ -152,7 +169,7 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
 
 
 def _layout(curves: Sequence[Curve]) -> tuple[_Panel, list[list[Curve]]]:
-    """The rows of panels: a class a row, its scores side by side; of many classes several small ones in each."""
+    """The size and the rows of panels: a row for each class, its scores side by side; of many classes several a row."""
     classes = [list(group) for _, group in groupby(curves, key=lambda curve: curve.of)]
     if len(classes) <= SEVERAL:
         rows = [each[start : start + ABREAST] for each in classes for start in range(0, len(each), ABREAST)]
@@ -171,19 +188,18 @@ def _place(picture: Figure, left: float, bottom: float, width: float, height: fl
 def _panel(
     picture: Figure, curve: Curve, corner: tuple[float, float], scale: tuple[_Panel, float], label: str, *, first: bool
 ) -> Axes:
-    """One score: the bars, and below them how many rows they stand for; `scale` is its size and where axes end."""
+    """One score: the bars, and below them how many rows they stand for; `scale` is the size and the end of the axes."""
     size, top = scale
     counts = _place(picture, *corner, size.plot, size.counts)
     plot = _place(picture, corner[0], corner[1] + size.counts + SPACE, size.plot, size.plot)
     (_bars if curve.edges else _line)(plot, counts, curve)
-    plot.plot([0, top], [0, top], color=DARK, linewidth=0.9, dashes=(4, 3), zorder=4)
+    _diagonal(plot, top)
     x_name, y_name = ("predicted", "happened") if size.small else axes(curve, label)
     most = 4 if size.small else 6
     for each in (plot, counts):
         each.set_xlim(0, top)
         each.set_xticks(ticks(0, top, most))
         each.tick_params(length=3, labelsize=size.text)
-    plot.set_ylim(0, top)
     plot.set_yticks(ticks(0, top, most))
     plot.tick_params(labelbottom=False)
     counts.set_xlabel(x_name, parse_math=False, fontsize=size.text + 0.5)
@@ -223,11 +239,6 @@ def _head(
     plot.annotate("\n".join(text), (0, 1), (0, height - 6), va="top", fontsize=size.text, linespacing=1.3, **above)
 
 
-def _error_color(point: Point) -> str:
-    strong, pale = ERROR[point.side]
-    return strong if point.off else pale
-
-
 def _bars(plot: Axes, counts: Axes, curve: Curve) -> None:
     _gaps(plot, curve)
     for (begin, end), density in zip(curve.edges, curve.densities, strict=True):
@@ -238,12 +249,13 @@ def _bars(plot: Axes, counts: Axes, curve: Curve) -> None:
 
 
 def _gaps(plot: Axes, curve: Curve) -> None:
-    """A bar for each bin: what happened, and how far that is from what was predicted."""
+    """A bar for each bin: the observed rate, and its distance from the prediction."""
     for point, (begin, end) in zip(curve.points, curve.edges, strict=True):
         low, high = sorted((point.x, point.y))
+        strong, pale = ERROR[point.side]
         edge = _bar(begin, end)
         plot.bar(begin, low, color=BAR, **edge)
-        plot.bar(begin, high - low, bottom=low, color=_error_color(point), **edge)
+        plot.bar(begin, high - low, bottom=low, color=strong if point.off else pale, **edge)
         plot.plot([begin, end], [point.y, point.y], color=DARK, linewidth=1.3, solid_capstyle="butt", zorder=5)
         if point.lo is not None and point.hi is not None:
             plot.plot([point.x, point.x], [point.lo, point.hi], color=DARK, linewidth=1.1, alpha=0.75, zorder=6)
@@ -253,6 +265,13 @@ def _bar(begin: float, end: float) -> dict[str, Any]:
     return {"width": end - begin, "align": "edge", "linewidth": 0.6, "edgecolor": "white"}
 
 
+def _diagonal(plot: Axes, top: float) -> None:
+    """Both axes from 0 to `top`, and the line of perfect calibration."""
+    plot.plot([0, top], [0, top], color=DARK, linewidth=0.9, dashes=(4, 3), zorder=4)
+    plot.set_xlim(0, top)
+    plot.set_ylim(0, top)
+
+
 def draw(curve: Curve, label: str, bands: Bands, plot: Axes | None = None) -> Axes:
     """A reliability curve on axes of the user's, or on new ones of `pyplot`."""
     if plot is None:
@@ -260,10 +279,7 @@ def draw(curve: Curve, label: str, bands: Bands, plot: Axes | None = None) -> Ax
 
         plot = pyplot.subplots()[1]
     _gaps(plot, curve)
-    top = axis_end([curve])
-    plot.plot([0, top], [0, top], color=DARK, linewidth=0.9, dashes=(4, 3), zorder=4)
-    plot.set_xlim(0, top)
-    plot.set_ylim(0, top)
+    _diagonal(plot, axis_end([curve]))
     plot.set_aspect("equal")
     x_name, y_name = axes(curve, label)
     plot.set_xlabel(x_name, parse_math=False)
@@ -332,7 +348,9 @@ def _charts(charts: Sequence[Chart]) -> Figure:
 
 
 def _tracks(plot: Axes, chart: Chart) -> list[Artist]:
-    """The lines of a chart; the marks of its legend."""
+    """Draw the lines of a chart, and return the marks of its legend."""
+    from matplotlib.patches import Patch
+
     handles: list[Artist] = []
     for track, place in zip(chart.within().tracks, chart.colors, strict=True):
         x, y, lo, hi = ([getattr(point, name) for point in track.points] for name in ("x", "y", "lo", "hi"))
@@ -347,7 +365,7 @@ def _tracks(plot: Axes, chart: Chart) -> list[Artist]:
     for at, name in chart.marks:
         handles.append(plot.axvline(at, color=DARK, linewidth=0.9, dashes=(1, 2), label=f"{at:.3g}: {name}"))
     if chart.band:
-        handles.append(_shade(chart.band))
+        handles.append(Patch(facecolor=MIDDLE, alpha=0.25, label=chart.band))
     plot.set_xlim(0, chart.right)
     plot.set_ylim(0, chart.top)
     plot.set_yticks(ticks(0, chart.top))
@@ -360,7 +378,32 @@ def _tracks(plot: Axes, chart: Chart) -> list[Artist]:
     return handles
 
 
-def _shade(text: str) -> Artist:
-    from matplotlib.patches import Patch
+def render_contributions(
+    names: Sequence[str], data: Sequence[Sequence[object]], base: float, values: FloatArray, title: str, form: Format
+) -> bytes:
+    """Contributions by shap, as a file: a waterfall of one row, or a swarm of many rows for each column."""
+    import matplotlib as mpl
+    import shap
+    from matplotlib import pyplot
 
-    return Patch(facecolor=MIDDLE, alpha=0.25, label=text)
+    shown: Any = np.array([list(row) for row in data], dtype=object)
+    before = mpl.get_backend()
+    pyplot.switch_backend("agg")
+    try:
+        with mpl.rc_context():
+            mpl.rcdefaults()
+            found = shap.Explanation(values, np.full(len(values), base), shown, feature_names=list(names))
+            if len(values) == 1:
+                shap.plots.waterfall(found[0], max_display=MOST_COLUMNS, show=False)
+            else:
+                shap.plots.beeswarm(
+                    found, max_display=MOST_COLUMNS, show=False, plot_size=(9, 0.45 * min(len(names), MOST_COLUMNS) + 2)
+                )
+                pyplot.xlabel("what the column adds to the log-odds")
+            pyplot.title(title, loc="left", fontsize=11, pad=24 if len(values) == 1 else 6)
+            stream = io.BytesIO()
+            pyplot.gcf().savefig(stream, format=form, metadata=NO_DATE[form], bbox_inches="tight", dpi=160)
+            pyplot.close()
+    finally:
+        pyplot.switch_backend(before)
+    return stream.getvalue()

@@ -13,9 +13,8 @@ from itertools import groupby
 
 from calcli.diagrams import svg
 from calcli.diagrams.captions import SIDES, axis_end, caption, error_name, legend
-from calcli.diagrams.charts import Chart, rejections
+from calcli.diagrams.charts import AtThresholds, Chart, numbers, rejections
 from calcli.diagrams.curves import Bands, Curve, Kind
-from calcli.diagrams.decisions import AtThresholds, numbers
 
 TITLES: dict[Kind, str] = {"reliability": "bars", "smooth": "smooth curve", "rejection": "rejection"}
 
@@ -63,7 +62,7 @@ def switches(curves: Sequence[Curve]) -> str:
 
 
 def _buttons(key: str, title: str, texts: dict[str, str] | dict[Kind, str], choose: str) -> str:
-    """A group of buttons of which `one` is pressed, or `some`, at first all; nothing where there is no choice."""
+    """A group of buttons of which `one` is pressed, or `some` (at first all); empty where there is no choice."""
     if len(texts) < 2:
         return ""
     buttons = "".join(
@@ -117,7 +116,7 @@ def charts(shown: Sequence[Chart]) -> str:
 
 
 def slider(score: AtThresholds, chosen: float, truths: tuple[str, str]) -> str:
-    """What follows from a threshold: counts, rates and cost; `truths` names positive and negative rows."""
+    """The counts, rates and cost at a threshold, with a slider; `truths` names positive and negative rows."""
     place = score.place(chosen)
     tp, fp, fn, tn = (float(getattr(score, name)[place]) for name in ("tp", "fp", "fn", "tn"))
     pairs = {

@@ -25,12 +25,12 @@ BANDS: dict[Bands, str] = {
 }
 
 LINES = 6
-"""So many colours there are for curves."""
+"""The number of colours for curves."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlotArea:
-    """Where axes from 0 to `right` and from 0 to `high` are in a picture."""
+    """The place of axes from 0 to `right` and from 0 to `high` in a picture."""
 
     left: float
     top: float
@@ -54,7 +54,7 @@ class PlotArea:
         return "M" + "L".join(f"{_number(self.x(x))} {_number(self.y(y))}" for x, y in points)
 
     def box(self, kind: str, left: float, right: float, low: float, high: float) -> str:
-        """A rectangle; nothing where it has no height."""
+        """A rectangle; empty where it has no height."""
         if high <= low:
             return ""
         x, y = self.x(left), self.y(high)
@@ -76,7 +76,7 @@ def panel(curve: Curve, top: float, label: str, bands: Bands) -> str:
         frame,
         f"{curve.score}: {caption(curve).text} x: {x_name}; y: {y_name}",
         f'data-drawn="{curve.kind}" data-band="{BANDS[bands]}" data-predicted="{predicted}" data-observed="{observed}"',
-        _curve_group(curve, drawn),
+        _track(curve.score, curve.points, drawn, curve.edges),
         _stroke("diagonal", frame.path([(0, 0), (top, top)])),
         scale,
         _axes(frame, counts.bottom, x_name, y_name),
@@ -175,12 +175,8 @@ def _picture(size: tuple[float, float], frame: PlotArea, description: str, drawn
     return f'<svg {box} data-shape="{shape}" {drawn}>{"".join(parts)}</svg>\n'
 
 
-def _curve_group(curve: Curve, drawn: str) -> str:
-    """The group of one curve, with its numbers for the pointer."""
-    return _track(curve.score, curve.points, drawn, curve.edges)
-
-
 def _track(name: str, points: Sequence[Point], drawn: str, edges: Sequence[tuple[float, float]] = ()) -> str:
+    """The group of one curve, with its numbers for the pointer."""
     spans: Iterable[Sequence[float]] = edges or [()] * len(points)
     rows = [
         [_short(value) for value in (point.x, point.y, point.n, point.lo, point.hi, *span)]

@@ -211,7 +211,7 @@ class _Column:
     Attributes
     ----------
     x, y, off
-        As those of a point.
+        The fields of a point.
     density
         Rows per unit of probability.
     """
@@ -303,7 +303,7 @@ def _colored(bar: int, error: int, ink: str) -> tuple[str, str, str]:
 
 
 def _shaded(bar: int, error: int, shade: str) -> tuple[str, str]:
-    """The same without colours: a character is bar or error, whichever there is more of."""
+    """A character without colours: bar or error, whichever fills more of it."""
     if bar >= error - bar:
         return EIGHTHS[bar], "bar"
     return (shade if error >= 4 else " "), "bar"

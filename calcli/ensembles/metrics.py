@@ -16,15 +16,14 @@ import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray
 from calcli.diagrams.curves import Curve, Point
-from calcli.diagrams.image import Format, render
-from calcli.diagrams.suffixes import promised
+from calcli.diagrams.image import Format, image_format_of, render
 from calcli.ensembles.load import EnsembleModel
 from calcli.files import as_text
 from calcli.metrics.base import Definition, Measured, Scored
 from calcli.metrics.paired import paired_difference
 from calcli.metrics.ranking import accuracy_rows
 from calcli.metrics.rejection import ood_auc, rejection_curve, rejection_ratio
-from calcli.reports.measuring import Measurements, less, normal_difference, score_row
+from calcli.reports.measuring import Measurements, normal_difference, score_row, value_difference
 from calcli.reports.schema import Difference, Report, ScoreSource, Seconds
 from calcli.tables.sink import write_bytes
 from calcli.uncertainty.decomposition import Decomposed, Members, decompose
@@ -159,7 +158,7 @@ def _differences(measured: Sequence[EnsembleMetrics], rows: Batch) -> Iterator[D
     """Each ensemble against its single model, with intervals where a metric is a mean over rows."""
     for ensemble, single in zip(measured[::2], measured[1::2], strict=True):
         for metric, value in ensemble.metrics.items():
-            difference, paired = less(value, single.metrics[metric]), None
+            difference, paired = value_difference(value, single.metrics[metric]), None
             if metric in ("nll", "error"):
                 paired = paired_difference(ensemble.losses[metric], single.losses[metric], rows.weight)
             if difference is not None:
@@ -169,7 +168,7 @@ def _differences(measured: Sequence[EnsembleMetrics], rows: Batch) -> Iterator[D
 def draw(report: Report, output: str | os.PathLike[str]) -> None:
     """Draw all rejection curves of the report in one picture."""
     label = str(report.binding["label"])
-    write_bytes(render(list(_shown(report)), label, "none", promised(output, FORMATS)), output)
+    write_bytes(render(list(_shown(report)), label, "none", image_format_of(output, FORMATS)), output)
 
 
 def _shown(report: Report) -> Iterator[Curve]:

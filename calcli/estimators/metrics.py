@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calcli.batch import Batch
 from calcli.diagrams import image
+from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.diagrams.curves import Bands, Binning, Curve
 from calcli.errors import DataError, as_value_errors
 from calcli.estimators.arrays import Rows, scores_of
@@ -24,7 +25,6 @@ from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.numeric.bins import BINS, BinCount
-from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import Resampling, class_names, measure_all, raw_candidate
 from calcli.reports.schema import MetricValue
 from calcli.tables.binding import bind

@@ -10,10 +10,9 @@ import numpy as np
 from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, Units
-from calcli.decisions.amounts import Amounts, measure_intervals
-from calcli.decisions.measure import Promise, Promised, measure, promised
+from calcli.decisions.intervals import Amounts, measure_intervals
+from calcli.decisions.measure import Number, Promise, Promised, Rows, measure, promised
 from calcli.decisions.policy import IntervalRule, SetRule
-from calcli.decisions.rows import Number, Rows
 from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import NamedScores
 from calcli.evaluation.drift import Promises, observe, of_no_rows, rows_of

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray, spans
+from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.diagrams.curves import Kind
 from calcli.errors import UsageError
 from calcli.evaluation.clusters import Clustering
@@ -20,8 +21,14 @@ from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.bootstrap import Bootstrap
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.gathered import Gathered, UnitMeans
-from calcli.reports.curves import CurveBuilder
-from calcli.reports.measuring import Candidate, Measurements, class_weights, less, normal_difference, score_row
+from calcli.reports.measuring import (
+    Candidate,
+    Measurements,
+    class_weights,
+    normal_difference,
+    score_row,
+    value_difference,
+)
 from calcli.reports.schema import Difference, ScoreSource, Seconds, finite
 from calcli.tables.load import join_batches
 
@@ -119,7 +126,7 @@ class SummedScores:
                 pair,
                 (scores[pair[0]].name, scores[pair[1]].name),
                 metric.name,
-                less(measured[pair[0]][metric.name], measured[pair[1]][metric.name]),
+                value_difference(measured[pair[0]][metric.name], measured[pair[1]][metric.name]),
                 replicates,
             )
             for pair in self.gathered.pairs

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calcli.batch import Batch, FloatArray
+from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.evaluation.clusters import Clustering
 from calcli.evaluation.compared_scores import ComparedScore, scale_checks
 from calcli.metrics.base import Scored
-from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import class_weights
 from calcli.tables.binding_types import Binding
 from calcli.tables.scores import Scale

@@ -23,9 +23,9 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Folds
 from calcli.metrics.paired import FoldFits, Paired, given_at_least
+from calcli.reports.checks import LabelCheck
+from calcli.reports.conditions import Guard
 from calcli.reports.drift_baseline import DriftBaseline
-from calcli.reports.guard import Guard
-from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import class_weights
 from calcli.reports.schema import RAW, Difference, ReportWarning, ScoreSource, Seconds
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.decisions import formulas
-from calcli.decisions.class_rule import ClassRule
-from calcli.decisions.policy import DECISION, REASON, SET, YES, AnyRule, MatrixRule, Policy, SetRule
+from calcli.decisions.policy import DECISION, REASON, SET, YES, AnyRule, ClassRule, MatrixRule, Policy, SetRule
 from calcli.errors import UsageError
 from calcli.export.inputs import table_inputs
 from calcli.expressions import Term, Terms, choose

@@ -10,8 +10,8 @@ import polars as pl
 from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
 from calcli.decisions import formulas
-from calcli.decisions.amounts import Amounts
-from calcli.decisions.ask import Ask
+from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.intervals import Amounts
 from calcli.decisions.options import Choice
 from calcli.decisions.policy import ENDS, IntervalRule
 from calcli.errors import DataError
@@ -107,7 +107,7 @@ class IntervalModel(Model):
         return {RULE: self.rule.to_state()}
 
 
-def bind_amounts(source: Source, flags: Flags, ask: Ask) -> Binding:
+def bind_amounts(source: Source, flags: Flags, ask: DecisionGoal) -> Binding:
     """The label, and the predicted amounts as features."""
     names = dict.fromkeys((*ask.predicted, ask.spread, ask.variance))
     features = tuple(name for name in names if name is not None)
@@ -122,7 +122,7 @@ def bind_amounts(source: Source, flags: Flags, ask: Ask) -> Binding:
     return binding
 
 
-def amounts_of(loaded: Loaded, ask: Ask) -> tuple[Amounts, tuple[str, ...]]:
+def amounts_of(loaded: Loaded, ask: DecisionGoal) -> tuple[Amounts, tuple[str, ...]]:
     """The loaded rows, and the names of their groups."""
     group, names = None, tuple[str, ...]()
     if ask.by is not None:
@@ -144,7 +144,7 @@ def measured_amounts(loaded: Loaded, rule: IntervalRule) -> Amounts:
     return Amounts.of(loaded.batch, rule.lower, rule.upper, rule.spread, squared=rule.squared, group=group)
 
 
-def interval_model(ask: Ask, choice: Choice, data: DataFacts, binding: Binding, seed: int) -> IntervalModel:
+def interval_model(ask: DecisionGoal, choice: Choice, data: DataFacts, binding: Binding, seed: int) -> IntervalModel:
     """The artifact of intervals that were chosen on these rows."""
     assert choice.intervals is not None
     manifest = manifest_of(

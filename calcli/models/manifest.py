@@ -21,7 +21,7 @@ from calcli.fitting.side_inputs import NOTHING_LOADED, LoadedSideInputs
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.requests import FitRequest, FitResult
 from calcli.places import Url, folder
-from calcli.reports.guard import Guard
+from calcli.reports.conditions import Guard
 from calcli.reports.schema import RAW, DataFacts, Report
 from calcli.tables.binding_types import Binding
 from calcli.tables.source import Source

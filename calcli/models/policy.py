@@ -13,13 +13,12 @@ import numpy as np
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, IntArray
-from calcli.decisions.ask import Ask
 from calcli.decisions.choice import choose
-from calcli.decisions.cost_rule import CostColumns, CostRule
-from calcli.decisions.costs import Costs
+from calcli.decisions.costs import CostColumns, CostRule, Costs
+from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.measure import Rows
 from calcli.decisions.options import Choice
 from calcli.decisions.policy import AnyRule, SetRule
-from calcli.decisions.rows import Rows
 from calcli.errors import DataError
 from calcli.fitting.learn import FitOutcome, learn
 from calcli.fitting.recipe import Recipe
@@ -39,7 +38,7 @@ from calcli.tables.load import Loaded
 from calcli.version import VERSION
 
 
-def rows_of(loaded: Loaded, prob: FloatArray, ask: Ask) -> Rows:
+def rows_of(loaded: Loaded, prob: FloatArray, ask: DecisionGoal) -> Rows:
     """The loaded rows under these probabilities, with the columns that were asked for."""
     costs = None if not ask.by_rows else costs_of(loaded, ask.cost_columns(), ask.cost_flags())
     uncertainty = None if ask.uncertainty is None else numbers(loaded, ask.uncertainty, "--uncertainty")
@@ -85,7 +84,7 @@ def uncalibrated(loaded: Loaded, flags: Flags, seed: int) -> CalibratorModel:
     return CalibratorModel.of(None, manifest, binding, None, learned.calibrator)
 
 
-def with_policy(model: CalibratorModel, ask: Ask, choice: Choice, data: DataFacts) -> CalibratorModel:
+def with_policy(model: CalibratorModel, ask: DecisionGoal, choice: Choice, data: DataFacts) -> CalibratorModel:
     """The model with the policy that was chosen on these rows; its artifact keeps both."""
     made = model.manifest
     decision: Mapping[str, object] = {**choice.to_json(), "rows": data.rows - data.rows_bad, "files": data.files}
@@ -118,15 +117,15 @@ def chosen_again(old: CalibratorModel, loaded: Loaded, learned: FitOutcome, seed
     return choose(ask, rows_of(loaded, prob, ask).taken(learned.rows), seed)
 
 
-def asked_of(model: CalibratorModel) -> Ask:
+def asked_of(model: CalibratorModel) -> DecisionGoal:
     """The goal of an artifact's policy."""
     return asked_in(model.manifest, model.path)
 
 
-def asked_in(manifest: Manifest, path: Path | Url | None) -> Ask:
+def asked_in(manifest: Manifest, path: Path | Url | None) -> DecisionGoal:
     """The goal that the manifest of a policy or of intervals keeps."""
     with damage(path, "a policy"):
-        return Ask.from_json(cast("dict[str, Any]", manifest.recipe["decision"]))
+        return DecisionGoal.from_json(cast("dict[str, Any]", manifest.recipe["decision"]))
 
 
 def _both(fitted: Any, chosen: Any) -> list[Any]:

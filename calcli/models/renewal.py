@@ -12,7 +12,7 @@ from calcli.artifacts.manifest import Manifest
 from calcli.batch import Batch
 from calcli.fitting.held_out import Mask
 from calcli.models.calibrator import CalibratorModel
-from calcli.reports.label_check import LabelCheck
+from calcli.reports.checks import LabelCheck
 from calcli.reports.measuring import class_names
 from calcli.reports.schema import ReportWarning
 from calcli.tables.load import Loaded

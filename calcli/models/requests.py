@@ -12,7 +12,7 @@ from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
 from calcli.models.calibrator import CalibratorModel
 from calcli.places import Url
-from calcli.reports.guard import Guard
+from calcli.reports.conditions import Guard
 from calcli.reports.schema import Report
 from calcli.tables.binding_types import Binding
 from calcli.tables.request import Engine

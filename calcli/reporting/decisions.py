@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from calcli.decisions.class_rule import ClassRule
-from calcli.decisions.cost_rule import CostRule
-from calcli.decisions.policy import MatrixRule, SetRule, ThresholdRule
+from calcli.decisions.costs import CostRule
+from calcli.decisions.policy import ClassRule, MatrixRule, SetRule, ThresholdRule
 from calcli.decisions.rates import shown
 from calcli.reporting.tables import Table, difference_cells
 from calcli.reporting.typesetting import NOTHING, decimals, number
 
 if TYPE_CHECKING:
-    from calcli.decisions.abstention import Gap
+    from calcli.decisions.abstention import AbstentionBand
+    from calcli.decisions.measure import Number
     from calcli.decisions.options import Choice, Option
     from calcli.decisions.policy import Policy
-    from calcli.decisions.rows import Number
 
 _NAMES = ("precision", "recall", "accuracy", "fpr", "coverage", "error", "size", "single", "empty", "width")
 _RATES = {"positive-rate": "yes", **{name: name for name in _NAMES}}
@@ -47,20 +46,20 @@ def rule(policy: Policy) -> str:
             left = " or none" if None in names else ""
             among = ", ".join(name for name in names if name is not None)
             return f"Decide between {among}{left} by the least expected cost"
-        case ThresholdRule(gap, column):
-            return _threshold(gap, column)
+        case ThresholdRule(band, column):
+            return _threshold(band, column)
 
 
-def _threshold(gap: Gap, column: str | None) -> str:
+def _threshold(band: AbstentionBand, column: str | None) -> str:
     """The rule of one threshold or two in words."""
-    at_once = f"Decide yes if the probability is at least {shown(gap.high)}"
-    if gap.limit is not None:
-        return f"{at_once}, and abstain where {column} > {gap.limit:.6g}"
-    if gap.low == gap.high:
+    at_once = f"Decide yes if the probability is at least {shown(band.high)}"
+    if band.limit is not None:
+        return f"{at_once}, and abstain where {column} > {band.limit:.6g}"
+    if band.low == band.high:
         return at_once
     return (
-        f"Decide no if the probability is below {shown(gap.low)}, yes if it is at least {shown(gap.high)}, and abstain "
-        "in between"
+        f"Decide no if the probability is below {shown(band.low)}, yes if it is at least {shown(band.high)}, and "
+        "abstain in between"
     )
 
 
@@ -89,14 +88,14 @@ def tables(choice: Choice) -> Iterator[Table]:
     if choice.risks:
         header = ["decided", "no below", "yes from", "errors", "at most"]
         of_classes = choice.policy is not None and isinstance(choice.policy.rule, ClassRule)
-        if choice.risks[0].gap.limit is not None:
+        if choice.risks[0].band.limit is not None:
             header[1:3] = ["up to an uncertainty of"]
         elif of_classes:
             header[1:3] = ["from a probability of"]
         rows = []
         for risk in choice.risks:
-            gap = risk.gap
-            limits = [shown(gap.low), shown(gap.high)][of_classes:] if gap.limit is None else [f"{gap.limit:.6g}"]
+            band = risk.band
+            limits = [shown(band.low), shown(band.high)][of_classes:] if band.limit is None else [f"{band.limit:.6g}"]
             error = NOTHING if risk.risk is None else f"{100 * risk.risk:.2f} %"
             rows.append([f"{100 * risk.coverage:.1f} %", *limits, error, f"{100 * risk.bound:.2f} %"])
         yield Table("errors among the rows that are decided", header, rows, 0)

@@ -14,7 +14,7 @@ from calcli.reporting.typesetting import NOTHING, decimals, interval, number, si
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
-    from calcli.decisions.rows import Number
+    from calcli.decisions.measure import Number
     from calcli.diagrams.curves import Curve
     from calcli.reports.schema import Difference, Report, ScoreRow
 

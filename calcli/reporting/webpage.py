@@ -225,9 +225,9 @@ def _origins(report: Report) -> list[facts.Pair]:
 
 def picture_form(output: str | os.PathLike[str]) -> Picture:
     """The kind of picture that the name of a file promises; refuses one that cannot be drawn."""
-    from calcli.diagrams.suffixes import promised
+    from calcli.diagrams.image import image_format_of
 
-    form = promised(output, _PICTURES)
+    form = image_format_of(output, _PICTURES)
     if form != "html":
         extras.require("matplotlib", f"a picture as {form}")
     return form
@@ -237,7 +237,7 @@ def policy_charts(result: DecideResult) -> tuple[Chart, ...]:
     """The charts of costs, net benefit and rates by threshold that there are numbers for; none of many classes."""
     if not result.scores:
         return ()
-    from calcli.diagrams.decisions import decision_charts
+    from calcli.diagrams.charts import decision_charts
 
     risks = [(risk.coverage, risk.risk, risk.bound) for risk in result.choice.risks if risk.risk is not None]
     target = None if result.choice.policy is None else result.choice.policy.target

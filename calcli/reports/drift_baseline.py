@@ -16,7 +16,7 @@ from calcli.numeric.links import logit
 from calcli.state import Json
 
 _FORGIVEN = 2.0
-"""So many standard errors of the mean residual at the fit are tolerated."""
+"""The standard errors of the mean residual at the fit that are tolerated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class LogOdds:
         return LogOdds(self.sums + other.sums)
 
     @classmethod
-    def nothing(cls, classes: int) -> LogOdds:
+    def empty(cls, classes: int) -> LogOdds:
         """The sums over no rows."""
         return cls(np.zeros((classes, 3)))
 
@@ -65,7 +65,7 @@ class Products:
         return Products(self.sums + other.sums, self.weight + other.weight)
 
     @classmethod
-    def nothing(cls, classes: int) -> Products:
+    def empty(cls, classes: int) -> Products:
         """The sums over no rows."""
         return cls(np.zeros((classes, 3, len(DIRECTIONS))), np.zeros(2))
 

@@ -45,7 +45,7 @@ _TOKEN = re.compile(
 )
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LONG = 60
-"""Of longer expressions an error shows so many characters before and after the position."""
+"""The characters before and after the position of an error that are shown of longer expressions."""
 
 _PLAIN = re.compile(r"""[^\s<>=@."'\\]+""")
 

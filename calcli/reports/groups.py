@@ -90,7 +90,7 @@ def group_names(distinct: pl.Series) -> tuple[str | None, ...]:
 
 
 def group_codes(values: pl.Series, distinct: pl.Series) -> IntArray:
-    """For each value its place among the distinct ones."""
+    """The place of each value among the distinct ones."""
     place = pl.DataFrame({"value": distinct, "place": np.arange(len(distinct))})
     codes = pl.DataFrame({"value": values}).join(place, on="value", how="left", nulls_equal=True, maintain_order="left")
     return codes["place"].to_numpy().astype(np.int64)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray, Units
+from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.diagrams.curves import Curve, Kind
 from calcli.metrics.base import Clusters, Definition, Folds, Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec, measure, settled
@@ -18,7 +19,6 @@ from calcli.metrics.multiple import Detectable, adjusted, by_group
 from calcli.metrics.paired import FoldFits, Paired, missing, paired, widened
 from calcli.metrics.rejection import by_rate, by_threshold
 from calcli.numeric.links import odds, probabilities
-from calcli.reports.curves import CurveBuilder
 from calcli.reports.schema import (
     RAW,
     DataFacts,
@@ -58,7 +58,7 @@ class Labelled(Protocol):
 class Candidate:
     """A score to be measured: its name, where it comes from, its probabilities, and odds if rows are ranked by them.
 
-    `fits` is what each of several calibrators that have predicted the rows says of all of them.
+    `fits` holds the predictions of all rows by each of several calibrators, where several have predicted the rows.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Candidate:
         edges: IntArray | None = None,
         folds: Folds | None = None,
     ) -> Scored:
-        """With the labels of its rows, their clusters, pairs of linked rows, and held-out folds."""
+        """The probabilities with the labels of their rows, clusters, pairs of linked rows, and held-out folds."""
         return Scored(rows.labels, self.prob, rows.weight, clusters, edges, self.odds, folds, rows.together)
 
 
@@ -147,7 +147,7 @@ def measure_all(
 
 @dataclass(frozen=True, slots=True)
 class _Differences:
-    """The scores whose differences are wanted, and what these are made of; each is known by its place."""
+    """The scores whose differences are wanted, and their parts; a score is known by its place."""
 
     candidates: Sequence[Candidate]
     measured: Sequence[Mapping[str, Measured]]
@@ -157,7 +157,7 @@ class _Differences:
 
     def of(self, metric: MetricSpec, one: int, other: int) -> Difference:
         names = self.candidates[one].name, self.candidates[other].name
-        value = less(self.measured[one][metric.name], self.measured[other][metric.name])
+        value = value_difference(self.measured[one][metric.name], self.measured[other][metric.name])
         per_row = None if value is None else metric.load_rows()
         by_unit = per_row is not None and self.scored[one].units is not None
         if self.replicates is not None and value is not None and not by_unit:
@@ -194,7 +194,7 @@ class Resampling:
         return bootstrap(scored, chosen, options, self.replicates, seed=self.seed, groups=self.groups)
 
 
-def less(measured: Measured, base: Measured) -> float | None:
+def value_difference(measured: Measured, base: Measured) -> float | None:
     """The difference of two values, if both are defined."""
     return None if measured.value is None or base.value is None else finite(measured.value - base.value)
 
@@ -240,7 +240,7 @@ def group_entries(
     tests: Sequence[Sequence[Detectable]],
     classes: tuple[str, ...],
 ) -> list[dict[str, Json]]:
-    """The entries of groups: of each its rows and the metrics of each score, and by score the test of each."""
+    """The entries of groups: for each score and group its rows, metrics and test."""
     entries: list[dict[str, Json]] = []
     for index, score in enumerate(scores):
         for name, test, (count, values) in zip(names, tests[index], measured, strict=True):
@@ -285,14 +285,14 @@ def raw_candidate(batch: Batch, name: str = RAW, source: ScoreSource | None = No
 
 
 def raw_probabilities(batch: Batch) -> FloatArray:
-    """The probabilities of the raw score: those of the table, or what its logits say."""
+    """The probabilities of the raw score: those of the table, or those of its logits."""
     if batch.prob is None:
         return probabilities(batch.score)
     return batch.prob if batch.prob.ndim == batch.score.ndim else np.ascontiguousarray(batch.prob[:, 1])
 
 
 def raw_odds(batch: Batch) -> FloatArray | None:
-    """What the raw score is ranked by where logits, or the complement, tell apart what has rounded to 1."""
+    """The odds that rank the raw score where logits, or the complement, tell apart what has rounded to 1."""
     one_number = batch.prob is not None and batch.prob.ndim == batch.score.ndim
     return None if one_number else odds(batch.score)
 

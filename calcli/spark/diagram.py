@@ -10,8 +10,8 @@ from typing import Self
 import polars as pl
 
 from calcli.batch import FloatArray
+from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.evaluation.tracing import Tracing
-from calcli.reports.curves import CurveBuilder
 from calcli.reports.schema import DataFacts
 from calcli.spark.rows import read_table
 from calcli.spark.session import spark_session

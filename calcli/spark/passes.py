@@ -35,8 +35,8 @@ from calcli.metrics.base import Folds, Options, Scored
 from calcli.metrics.forms import OfProblems
 from calcli.metrics.gathered import UNITS
 from calcli.metrics.ranking import AUC_SUMS, Cells
+from calcli.reports.checks import LabelCheck
 from calcli.reports.drift_baseline import LogOdds, Products
-from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import class_names, class_weights, raw_candidate
 from calcli.reports.schema import RAW
 from calcli.spark.rows import KEY
@@ -233,7 +233,7 @@ class MetricsPass:
                 against=self.against,
                 together=self.rows.unit is not None,
             ),
-            log_odds=LogOdds.nothing(1 if binding.binary else len(classes)),
+            log_odds=LogOdds.empty(1 if binding.binary else len(classes)),
         )
         for batch, probs, folds in self.predicted(frames, total):
             raw = raw_candidate(batch).scored(batch, folds=folds)
@@ -278,7 +278,7 @@ class ResidualsPass:
     log_odds: LogOdds
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Products:
-        total = Products.nothing(len(self.log_odds.sums))
+        total = Products.empty(len(self.log_odds.sums))
         for batch, probs, _ in self.metrics_pass.predicted(frames):
             if (main := self.metrics_pass.main) in probs:
                 prob = probs[main]

@@ -34,14 +34,12 @@ from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.multiple import standings
 from calcli.models.requests import FitRequest, FitResult
 from calcli.models.trial import Contender, Judgement, Trial, TrialRows, bind_trial
-from calcli.reports.label_check import LabelCheck
+from calcli.reports.checks import LabelCheck, score_warnings, unit_warnings
 from calcli.reports.measuring import (
     raw_probabilities,
     report_on,
 )
 from calcli.reports.schema import Report, ScoreRow, ScoreSource, Seconds
-from calcli.reports.score_check import score_warnings
-from calcli.reports.unit_check import unit_warnings
 from calcli.tables.binding_types import Flags
 from calcli.tables.request import BadRows, Engine, check_master
 from calcli.tables.source import Data

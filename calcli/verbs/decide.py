@@ -8,13 +8,13 @@ from pathlib import Path
 
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
-from calcli.decisions.amounts import choose_intervals
-from calcli.decisions.ask import Ask
 from calcli.decisions.choice import choose
+from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.intervals import choose_intervals
+from calcli.decisions.measure import Rows
 from calcli.decisions.options import Choice
 from calcli.decisions.rates import decided
-from calcli.decisions.rows import Rows
-from calcli.diagrams.decisions import AtThresholds, thresholds_of
+from calcli.diagrams.charts import AtThresholds, thresholds_of
 from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import seen_before
 from calcli.files import as_text
@@ -25,10 +25,10 @@ from calcli.models.manifest import target_of
 from calcli.models.policy import rows_of, uncalibrated, with_policy
 from calcli.numeric.links import probabilities
 from calcli.places import Url, folder
+from calcli.reports.checks import unit_warnings
 from calcli.reports.groups import in_units
 from calcli.reports.measuring import class_names, data_facts
 from calcli.reports.schema import DataFacts, ReportWarning
-from calcli.reports.unit_check import unit_warnings
 from calcli.state import Json
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
@@ -42,7 +42,7 @@ SCHEMA = "calcli.decision/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecideRequest(Ask):
+class DecideRequest(DecisionGoal):
     """The request of `decide`.
 
     Attributes
@@ -127,7 +127,7 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
     """Choose a policy on labelled rows, measure it, and keep it."""
     if request.intervals is not None:
         return _intervals(request, listener)
-    ask: Ask = request if request.cost_file is None else replace(request, costs=((), ()))
+    ask: DecisionGoal = request if request.cost_file is None else replace(request, costs=((), ()))
     ask.check()
     model = None if request.artifact is None else load(request.artifact)
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
@@ -182,7 +182,9 @@ def _intervals(request: DecideRequest, listener: Listener) -> DecideResult:
     return DecideResult(target, made, choice, data, binding, request.seed)
 
 
-def _at_thresholds(ask: Ask, rows: Rows, choice: Choice, name: str, score: FloatArray) -> tuple[AtThresholds, ...]:
+def _at_thresholds(
+    ask: DecisionGoal, rows: Rows, choice: Choice, name: str, score: FloatArray
+) -> tuple[AtThresholds, ...]:
     """The numbers of pictures, of the calibrated and of the raw score."""
     if rows.prob.ndim > 1:
         return ()

@@ -13,15 +13,15 @@ import numpy as np
 from calcli import extras
 from calcli.artifacts.strictjson import as_json
 from calcli.diagrams.captions import amount, caption, percent
+from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.diagrams.curves import Bands, Binning, Curve, Kind, by_kind
-from calcli.diagrams.suffixes import promised
+from calcli.diagrams.image import image_format_of
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, by_column
 from calcli.evaluation.compared_scores import NamedScores, all_features, bind_scores
 from calcli.evaluation.tracing import Tracing
 from calcli.listener import SILENT, Listener, stage
 from calcli.numeric.bins import BINS, BinCount, check_bins
-from calcli.reports.curves import CurveBuilder
 from calcli.reports.measuring import class_names, facts_of
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
@@ -257,7 +257,7 @@ def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | 
             raise UsageError(
                 "a stream has no suffix that gives its format", hint=f"name it: --output-format {FORMS[0]}"
             )
-        return promised(output, FORMS, hint=f"name it with --output-format: {listed}")
+        return image_format_of(output, FORMS, hint=f"name it with --output-format: {listed}")
     if (form := given.lower()) in FORMS:
         return form
     raise UsageError(f"--output-format: {unknown_name('picture format', given, FORMS)}")

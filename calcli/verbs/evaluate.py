@@ -26,10 +26,10 @@ from calcli.fitting.side_inputs import read_edges
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.reports.baseline import Baseline
-from calcli.reports.gate_results import check_gates
+from calcli.reports.checks import LabelCheck, score_warnings
+from calcli.reports.conditions import check_gates
 from calcli.reports.gates import parse
 from calcli.reports.groups import TableRows, groups, linked_rows, units_of
-from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import (
     Measurements,
     Resampling,
@@ -42,7 +42,6 @@ from calcli.reports.measuring import (
     with_adjusted,
 )
 from calcli.reports.schema import RAW, Report, ReportWarning
-from calcli.reports.score_check import score_warnings
 from calcli.state import Json
 from calcli.tables.load import doubt_of_scale, read_batches
 from calcli.tables.request import check_master

@@ -13,8 +13,7 @@ import numpy as np
 from calcli import extras
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, Column, FloatArray, IntArray
-from calcli.diagrams.image import Format
-from calcli.diagrams.suffixes import promised
+from calcli.diagrams.image import Format, image_format_of
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
 from calcli.learners.shapley import Contributions, of_function
@@ -127,7 +126,7 @@ class Explanation:
 def explain(request: ExplainRequest, listener: Listener = SILENT) -> Explanation:
     """Say which columns move the calibrated score away from the raw one, by Shapley values."""
     extras.require("shap", "--explain")
-    form = None if request.output is None else promised(request.output, FORMATS)
+    form = None if request.output is None else image_format_of(request.output, FORMATS)
     if form is not None:
         extras.require("matplotlib", f"a picture as {form}")
     model = load(request.artifact)
@@ -152,11 +151,13 @@ def explain(request: ExplainRequest, listener: Listener = SILENT) -> Explanation
         model.calibrator.predict(batch.take(rows)),
     )
     if form is not None and request.output is not None:
-        from calcli.diagrams.explanation import render
+        from calcli.diagrams.image import render_contributions
         from calcli.tables.sink import write_bytes
 
         names, data = explanation.columns, explanation.data
-        write_bytes(render(names, data, found.base, explanation.values, explanation.title, form), request.output)
+        write_bytes(
+            render_contributions(names, data, found.base, explanation.values, explanation.title, form), request.output
+        )
     return explanation
 
 

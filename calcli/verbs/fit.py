@@ -11,9 +11,8 @@ from calcli.listener import SILENT, Listener
 from calcli.models.manifest import keep, target_of
 from calcli.models.requests import FitRequest, FitResult
 from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows, TrialTable, bind_trial
+from calcli.reports.checks import score_warnings, unit_warnings
 from calcli.reports.measuring import raw_probabilities, report_on
-from calcli.reports.score_check import score_warnings
-from calcli.reports.unit_check import unit_warnings
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import judge_scale
 from calcli.tables.request import check_master

@@ -31,13 +31,12 @@ import numpy as np
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
 from calcli.batch import FloatArray
-from calcli.decisions.amounts import choose_intervals, measure_intervals
-from calcli.decisions.ask import Ask
 from calcli.decisions.choice import choose
-from calcli.decisions.measure import Promise, measure, paid_of
-from calcli.decisions.options import Choice, splits_of
+from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.intervals import choose_intervals, measure_intervals
+from calcli.decisions.measure import Promise, Rows, measure, paid_of
+from calcli.decisions.options import Choice, decision_splits
 from calcli.decisions.policy import Policy
-from calcli.decisions.rows import Rows
 from calcli.errors import UsageError
 from calcli.evaluation.policies import REPLICATES, decision_entry
 from calcli.files import as_text
@@ -55,9 +54,9 @@ from calcli.models.renewal import EVIDENCE, IN_PLACE, label_refusal, seen_before
 from calcli.models.requests import RefitRequest
 from calcli.models.trial import TrialRows
 from calcli.places import Url, folder
+from calcli.reports.checks import LabelCheck
+from calcli.reports.conditions import Guard
 from calcli.reports.groups import in_units
-from calcli.reports.guard import Guard
-from calcli.reports.label_check import LabelCheck
 from calcli.reports.measuring import Measurements, data_facts, report_on
 from calcli.reports.schema import Report
 from calcli.state import Json
@@ -182,7 +181,7 @@ def refit_intervals(
     return result
 
 
-def _asked(manifest: Manifest, path: Path | Url, resample_by: str | None) -> Ask:
+def _asked(manifest: Manifest, path: Path | Url, resample_by: str | None) -> DecisionGoal:
     ask = asked_in(manifest, path)
     return ask if resample_by is None else replace(ask, resample_by=resample_by)
 
@@ -192,13 +191,13 @@ def _judges(seen: Mask) -> Mask:
     return np.ones(len(seen), dtype=np.bool_) if seen.all() else ~seen
 
 
-def _saved(policy: Policy, ask: Ask, rows: Rows, beside: Mapping[str, FloatArray], seed: int) -> FloatArray:
+def _saved(policy: Policy, ask: DecisionGoal, rows: Rows, beside: Mapping[str, FloatArray], seed: int) -> FloatArray:
     """The costs that each row saves under a policy chosen on other rows; 0 where no policy can be chosen."""
     saved = np.zeros(len(rows.prob))
     paid = paid_of(policy, rows, beside)
     if paid is None:
         return saved
-    for train, test in splits_of(rows.units, len(saved), ask.folds, seed):
+    for train, test in decision_splits(rows.units, len(saved), ask.folds, seed):
         new = choose(ask, rows.taken(train), seed).policy
         cost = None if new is None else paid_of(new, rows.taken(test), {name: of[test] for name, of in beside.items()})
         saved[test] = 0.0 if cost is None else paid[test] - cost

@@ -25,13 +25,13 @@ from calcli.models.requests import RefitRequest
 from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows
 from calcli.numeric.losses import log_loss
 from calcli.places import Url
-from calcli.reports.guard import Guard
+from calcli.reports.checks import score_warnings
+from calcli.reports.conditions import Guard
 from calcli.reports.measuring import (
     raw_probabilities,
     report_on,
 )
 from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
-from calcli.reports.score_check import score_warnings
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.scores import OtherTableError

@@ -18,7 +18,7 @@ from calcli.artifacts import store
 from calcli.artifacts.checkpoint import checkpoint
 from calcli.artifacts.manifest import JsonObject
 from calcli.batch import Batch, Column, FloatArray
-from calcli.diagrams.suffixes import promised
+from calcli.diagrams.image import image_format_of
 from calcli.ensembles.load import EnsembleModel, load_ensemble
 from calcli.ensembles.metrics import FORMATS, EnsembleMetrics, compare_ensemble, draw, measurements
 from calcli.ensembles.train import adopt_model, check_predicts, checkpoint_key, manifest_of, train_ensemble, trainer_of
@@ -260,7 +260,7 @@ class EnsembleEvaluateRequest:
     def check(self) -> None:
         """Refuse options that exclude each other."""
         if self.output is not None:
-            extras.require("matplotlib", f"a picture as {promised(self.output, FORMATS)}")
+            extras.require("matplotlib", f"a picture as {image_format_of(self.output, FORMATS)}")
         if not self.ensembles:
             raise UsageError("which ensemble?", hint="name one or more: --with DIR")
         if self.ood is not None and self.make_ood is not None:

@@ -19,7 +19,7 @@ import pytest
 
 import calcli
 from calcli.cli.main import main
-from calcli.diagrams.decisions import decision_charts
+from calcli.diagrams.charts import decision_charts
 from calcli.diagrams.page import charts, document, slider
 from tests.support.decisions import CHOSEN, counted
 from tests.support.shell import HANGS, ROOT

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calcli.decisions.ask import Ask
 from calcli.decisions.choice import choose
-from calcli.decisions.class_rule import ClassRule, likeliest
-from calcli.decisions.measure import class_costs, measure
-from calcli.decisions.policy import Policy
+from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.measure import Rows, class_costs, measure
+from calcli.decisions.policy import ClassRule, Policy, likeliest
 from calcli.decisions.rates import NEVER
-from calcli.decisions.rows import Rows
 from calcli.decisions.targets import Target
 from calcli.errors import UsageError
 
@@ -58,7 +56,7 @@ def test_targets_hold_in_each_class_at_once(text: str, top: int) -> None:
     target = Target.parse(text, 0.95)
     leading = likeliest(fresh.prob, top)
     for seed in range(100):
-        choice = choose(Ask(target=text, top=top), drawn(seed, 600), 0)
+        choice = choose(DecisionGoal(target=text, top=top), drawn(seed, 600), 0)
         if choice.policy is None:
             continue
         found += 1
@@ -75,11 +73,11 @@ def test_a_class_that_is_never_sure_enough_is_named_to_none() -> None:
     """The fourth class has no rows: its precision cannot be shown, nor its recall."""
     rows = drawn(0, 3000)
     there = rows.taken(rows.label != 3)
-    choice = choose(Ask(target="precision >= 0.7"), there, 0)
+    choice = choose(DecisionGoal(target="precision >= 0.7"), there, 0)
     assert choice.policy is not None
     assert choice.policy.rule.thresholds[3] == NEVER
     assert "no row gets d" in choice.why
-    assert choose(Ask(target="recall >= 0.1", top=4), there, 0).policy is None
+    assert choose(DecisionGoal(target="recall >= 0.1", top=4), there, 0).policy is None
 
 
 @pytest.mark.slow
@@ -87,7 +85,7 @@ def test_accuracy_is_that_of_the_rows_that_are_decided() -> None:
     """On as many new rows as you like, the likeliest two classes hold the truth as often as was asked for."""
     fresh, broken = drawn(10**6, 50_000), 0
     for seed in range(60):
-        policy = choose(Ask(target="accuracy >= 0.9", top=2), drawn(seed, 400), 0).policy
+        policy = choose(DecisionGoal(target="accuracy >= 0.9", top=2), drawn(seed, 400), 0).policy
         assert policy is not None
         members = policy.rule.members(fresh.prob, {})
         some = members.any(axis=1)
@@ -97,14 +95,14 @@ def test_accuracy_is_that_of_the_rows_that_are_decided() -> None:
 
 
 def test_costs_give_the_decision_of_brute_force() -> None:
-    """Of all sets of two classes at most, the one that is expected to cost the least."""
+    """The set of two classes at most that is expected to cost the least."""
     rows = drawn(1, 200)
-    ask = Ask(cost_fp=1.0, cost_fn=3.0, cost_tp=0.2, cost_tn=0.1, top=2)
-    choice = choose(ask, rows, 0)
+    goal = DecisionGoal(cost_fp=1.0, cost_fn=3.0, cost_tp=0.2, cost_tn=0.1, top=2)
+    choice = choose(goal, rows, 0)
     assert choice.policy is not None
     members = choice.policy.rule.members(rows.prob, {})
     subsets = np.array([[place in (i, j) for place in range(4)] for i in range(-1, 4) for j in range(-1, 4)])
-    costs = ask.four_costs()
+    costs = goal.four_costs()
     for row, p in enumerate(rows.prob):
         one = Rows(np.tile(p, (4, 1)), np.arange(4), classes=NAMES)
         expected = [p @ class_costs(costs, one, np.tile(named, (4, 1))) for named in subsets]
@@ -141,4 +139,4 @@ def test_the_promise_of_a_class_that_changed_is_broken() -> None:
 )
 def test_what_more_classes_cannot_be_asked(asked: dict[str, object], word: str) -> None:
     with pytest.raises(UsageError, match=word):
-        choose(Ask(**asked), drawn(0, 20), 0)  # type: ignore[arg-type]
+        choose(DecisionGoal(**asked), drawn(0, 20), 0)  # type: ignore[arg-type]

@@ -53,7 +53,7 @@ def test_one_threshold_for_rows_with_costs_of_their_own() -> None:
     np.testing.assert_allclose(costs.at_thresholds(prob, label, steps, None), paid)
     found = costs.best_threshold(prob, label)
     assert costs.of_rows(label, prob >= found).mean() == pytest.approx(paid.min())
-    assert costs.taken(np.zeros(200, dtype=bool)).of_rows(label[:0], prob[:0] > 0).tolist() == []
+    assert costs.take(np.zeros(200, dtype=bool)).of_rows(label[:0], prob[:0] > 0).tolist() == []
 
 
 def test_it_costs_what_the_tuned_threshold_of_scikit_learn_costs() -> None:

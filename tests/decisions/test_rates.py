@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import accuracy_score, confusion_matrix, precision_score, recall_score
 
-from calcli.decisions.rates import NEVER, RATES, decided, expected, grid
+from calcli.decisions.rates import NEVER, RATES, Decided, decided, expected, grid
 
 
 def rows(seed: int = 0, count: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -48,31 +48,26 @@ def test_rates_of_no_rows_are_none() -> None:
     assert decided(prob, label, np.array([NEVER])).at(0)["precision"] == (None, 0.0, 1.0)
 
 
-def test_equal_weights_are_worth_the_rows() -> None:
-    prob, label, _ = rows()
-    thresholds = np.array([0.3, 0.7])
-    alone, tripled = decided(prob, label, thresholds), decided(prob, label, thresholds, np.full(len(prob), 3.0))
+PROB, LABEL, WEIGHT = rows()
+STEPS = np.array([0.3, 0.7, NEVER])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (decided(PROB, LABEL, STEPS), decided(PROB, LABEL, STEPS, np.full(len(PROB), 3.0))),
+        (
+            decided(PROB, LABEL, STEPS),
+            decided(np.repeat(PROB, 5), np.repeat(LABEL, 5), STEPS, unit=np.repeat(np.arange(len(PROB)), 5)),
+        ),
+        (decided(PROB, LABEL, STEPS, WEIGHT), decided(PROB, LABEL, STEPS, WEIGHT, np.arange(len(PROB)))),
+    ],
+    ids=["equal weights", "units of equal rows", "units of one row"],
+)
+def test_rows_that_say_as_much_are_worth_as_much(one: Decided, other: Decided) -> None:
+    """Equal weights, units of five copies of a row, and units of one row neither add nor take away evidence."""
     for name in RATES:
-        np.testing.assert_allclose(alone.worth(name), tripled.worth(name))
-
-
-def test_a_unit_of_equal_rows_is_worth_one_row() -> None:
-    """Each row five times, as one unit of five: hits and rows are those without the copies."""
-    prob, label, _ = rows()
-    unit = np.repeat(np.arange(len(prob)), 5)
-    thresholds = np.array([0.3, 0.7, NEVER])
-    once = decided(prob, label, thresholds)
-    copied = decided(np.repeat(prob, 5), np.repeat(label, 5), thresholds, unit=unit)
-    for name in RATES:
-        np.testing.assert_allclose(copied.worth(name), once.worth(name))
-
-
-def test_units_of_one_row_take_nothing_away() -> None:
-    prob, label, weight = rows()
-    thresholds = np.array([0.3, 0.7])
-    with_units = decided(prob, label, thresholds, weight, np.arange(len(prob)))
-    for name in RATES:
-        np.testing.assert_allclose(with_units.worth(name), decided(prob, label, thresholds, weight).worth(name))
+        np.testing.assert_allclose(other.worth(name), one.worth(name))
 
 
 def test_expected_counts_are_sums_of_probabilities() -> None:

@@ -18,7 +18,7 @@ def drawn(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def true_rate(name: str, threshold: float) -> float:
-    """Of all rows of `drawn`, by integration over the log-odds."""
+    """The rate of all rows of `drawn`, by integration over the log-odds."""
     z = np.linspace(-13, 11, 8_001)
     prob, mass = 1 / (1 + np.exp(-z)), np.exp(-np.square((z + 1.0) / 2.0) / 2.0)
     yes = prob >= threshold

@@ -5,51 +5,62 @@ import dataclasses
 import pytest
 
 from calcli.diagrams.captions import amount, axes, axis_end, caption, decimals, percent, short, ticks
+from calcli.diagrams.curves import Curve
 from tests.support.curves import OVER, bars, diagnosis, line, rejection
+
+BOTH = "predicted 0.90, observed 0.70; predicted 0.10, observed 0.30 (p < 0.005)."
 
 
 @pytest.mark.parametrize(
     ("fault", "finding", "text"),
     [
-        ("over", "over", "Over-confident: predicted 0.90, observed 0.70; predicted 0.10, observed 0.30 (p < 0.005)."),
-        (
-            "under",
-            "under",
-            "Under-confident: predicted 0.90, observed 0.70; predicted 0.10, observed 0.30 (p < 0.005).",
-        ),
+        ("over", "over", f"Over-confident: {BOTH}"),
+        ("under", "under", f"Under-confident: {BOTH}"),
         ("high", "high", "Too high: predicted 0.90, observed 0.70 (p < 0.005)."),
         ("low", "low", "Too low: predicted 0.10, observed 0.30 (p < 0.005)."),
-        (
-            "shape",
-            "mixed",
-            "Too high and too low: predicted 0.90, observed 0.70; predicted 0.10, observed 0.30 (p < 0.005).",
-        ),
+        ("shape", "mixed", f"Too high and too low: {BOTH}"),
+        (None, "chance", "No miscalibration detected: joint calibration test at the 5 % level, p = 0.4, 130 rows."),
     ],
 )
-def test_what_is_wrong_with_a_score_is_what_the_tests_say(fault, finding: str, text: str) -> None:
+def test_a_score_is_described_by_the_result_of_its_tests(fault, finding: str, text: str) -> None:
     found = caption(bars(*OVER, fault=fault))
     assert (found.finding, found.text) == (finding, text)
-    assert not found.good
+    assert found.good == (fault is None)
 
 
-def test_confidence_in_the_predicted_class_is_too_much_or_too_little() -> None:
-    over = caption(bars((0.6, 0.5, 10), (0.9, 0.81, 90), of=None, fault="high"))
-    assert over.text == "Over-confident: confidence 0.90, accuracy 0.81 (p < 0.005)."
-    under = caption(bars((0.6, 0.7, 10), (0.8, 0.9, 90), of=None, fault="low"))
-    assert under.text == "Under-confident: confidence 0.80, accuracy 0.90 (p < 0.005)."
+OFF_TOGETHER = diagnosis("high", p=0.031, predicted=0.348, happened=0.31)
 
 
-def test_gaps_that_are_off_only_together_show_the_mean() -> None:
-    curve = dataclasses.replace(
-        bars(*OVER, off=False), diagnosis=diagnosis("high", p=0.031, predicted=0.348, happened=0.31)
-    )
-    assert caption(curve).text == "Too high: mean prediction 0.35, observed rate 0.31 (p = 0.031)."
+@pytest.mark.parametrize(
+    ("curve", "text"),
+    [
+        (
+            bars((0.6, 0.5, 10), (0.9, 0.81, 90), of=None, fault="high"),
+            "Over-confident: confidence 0.90, accuracy 0.81 (p < 0.005).",
+        ),
+        (
+            bars((0.6, 0.7, 10), (0.8, 0.9, 90), of=None, fault="low"),
+            "Under-confident: confidence 0.80, accuracy 0.90 (p < 0.005).",
+        ),
+        (
+            dataclasses.replace(bars(*OVER, off=False), diagnosis=OFF_TOGETHER),
+            "Too high: mean prediction 0.35, observed rate 0.31 (p = 0.031).",
+        ),
+        (dataclasses.replace(bars(*OVER), diagnosis=None), "Not tested: the score was fitted on these rows."),
+        (dataclasses.replace(bars(*OVER), points=()), "No data: there are no rows."),
+        (
+            rejection(0.2, 0.15, 0.1, 0.05, 0.01),
+            "Rejecting helps: without the least certain 20 % the error rate is 15 % instead of 20 %.",
+        ),
+    ],
+    ids=["over", "under", "off only together", "rows of the fit", "no rows", "rejecting"],
+)
+def test_the_text_of_a_curve(curve: Curve, text: str) -> None:
+    assert caption(curve).text == text
 
 
-def test_what_chance_can_do_is_no_finding_and_says_which_test_at_which_level() -> None:
-    found = caption(bars(*OVER, fault=None))
-    assert found.text == "No miscalibration detected: joint calibration test at the 5 % level, p = 0.4, 130 rows."
-    assert found.good
+def test_rejecting_may_not_help() -> None:
+    assert caption(rejection(0.2, 0.3, 0.4, 0.4, 0.4)).answer == "Rejecting does not help"
 
 
 def test_the_example_is_one_beyond_chance_and_of_many_rows() -> None:
@@ -66,21 +77,6 @@ def test_the_example_is_one_beyond_chance_and_of_many_rows() -> None:
 )
 def test_as_many_decimals_as_it_takes_to_tell_numbers_apart(x: float, y: float, shown: str) -> None:
     assert f"predicted {shown}" in caption(bars((x, y, 10), fault="low" if y > x else "high")).text
-
-
-def test_what_is_gained_by_rejecting() -> None:
-    found = caption(rejection(0.2, 0.15, 0.1, 0.05, 0.01))
-    assert found.text == "Rejecting helps: without the least certain 20 % the error rate is 15 % instead of 20 %."
-    assert caption(rejection(0.2, 0.3, 0.4, 0.4, 0.4)).answer == "Rejecting does not help"
-
-
-def test_on_rows_of_the_fit_there_is_no_verdict() -> None:
-    curve = dataclasses.replace(bars(*OVER), diagnosis=None)
-    assert caption(curve).text == "Not tested: the score was fitted on these rows."
-
-
-def test_nothing() -> None:
-    assert caption(dataclasses.replace(bars(*OVER), points=())).text == "No data: there are no rows."
 
 
 def test_axes_say_what_is_shown() -> None:

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 
-from calcli.diagrams.bands import FEWEST
-from calcli.diagrams.curve_sums import CurveSums, curve_sums, problem, reflected_gaussian
+from calcli.diagrams.curve_sums import FEWEST, CurveSums, curve_sums, problem, reflected_gaussian
 from calcli.diagrams.curves import Bands, Binning, Curve, Kind, by_kind
 from calcli.metrics.adaptive import smooth_ece
 from calcli.metrics.base import Options, Scored

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_score, recall_score
 
 from calcli.diagrams import image, page, svg, terminal
-from calcli.diagrams.charts import Chart, Track
+from calcli.diagrams.charts import Chart, Track, decision_charts, rounded_up, thresholds_of
 from calcli.diagrams.curves import Point
-from calcli.diagrams.decisions import decision_charts, rounded_up, thresholds_of
 from calcli.diagrams.terminal import TerminalStyle
 from tests.support.decisions import CHOSEN, FALSE_ALARM, MISS, counted, rows
 

@@ -1,4 +1,4 @@
-"""What calibrated scores are off by, beside its definition."""
+"""The residuals of calibrated scores, beside their definition."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_parts_add_up_and_so_do_classes() -> None:
     scale = LogOdds.of(both[cut[0]], label[cut[0]], weight[cut[0]]) + LogOdds.of(
         both[cut[1]], label[cut[1]], weight[cut[1]]
     )
-    products = Products.nothing(2)
+    products = Products.empty(2)
     for part in cut:
         products += Products.of(both[part], label[part], weight[part], scale)
     found, whole = DriftBaseline.of_sums(scale, products), DriftBaseline.of(prob, label, weight)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from calcli.errors import UsageError
 from calcli.metrics import catalog
 from calcli.metrics.base import Definition
-from calcli.reports.gate_results import Failed, check_gates
+from calcli.reports.conditions import Failed, check_gates
 from calcli.reports.gates import FIELDS, LACKING, Comparison, Gate, Term, parse
 from calcli.reports.schema import DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource
 
@@ -198,7 +198,10 @@ def test_judging(expr, found):
 
 
 def test_raw_is_meant_where_it_is_alone():
-    assert failed("ece > 0.1", report(row("raw", 0.2, 0.7))) == [("raw", None, "ece", 0.2)]
+    alone = report(row("raw", 0.2, 0.7))
+    assert failed("ece > 0.1", alone) == [("raw", None, "ece", 0.2)]
+    with pytest.raises(UsageError, match=r"\.diff needs a score to compare with raw"):
+        failed("ece.diff > 0", alone)
 
 
 @pytest.mark.parametrize(
@@ -219,11 +222,6 @@ def test_raw_is_meant_where_it_is_alone():
 def test_what_is_not_there_is_said(expr, message):
     with pytest.raises(UsageError, match=re.escape(message)):
         failed(expr)
-
-
-def test_a_difference_needs_another_score():
-    with pytest.raises(UsageError, match=r"\.diff needs a score to compare with raw"):
-        failed("ece.diff > 0", report(row("raw", 0.2, 0.7)))
 
 
 def test_null_is_an_error_with_its_reason_unless_allowed():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calcli.diagrams.decisions import AtThresholds, thresholds_of
+from calcli.diagrams.charts import AtThresholds, thresholds_of
 
 CHOSEN = {"from the costs": 1 / 21, "today's": 0.5}
 FALSE_ALARM, MISS = 1.0, 20.0

@@ -15,7 +15,7 @@ from scipy import stats
 import calcli
 from calcli.artifacts import store
 from calcli.cli.main import main
-from calcli.decisions.cost_rule import CostColumns
+from calcli.decisions.costs import CostColumns
 from calcli.errors import ArtifactError, DataError, UsageError
 from calcli.models.policy import asked_of
 from calcli.verbs.decide import DecideRequest, decide

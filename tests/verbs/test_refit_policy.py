@@ -37,7 +37,7 @@ def test_a_promise_that_holds_stays_and_a_broken_one_is_renewed(here: Path) -> N
     assert (place["score"], new["score"]) == ("in place", "new")
     assert result.report.refit["evidence"] == pytest.approx(-math.log(place["promise"]["p"]))
     after = calcli.load("p")
-    assert after.policy.rule.gap.high > before.policy.rule.gap.high
+    assert after.policy.rule.band.high > before.policy.rule.band.high
     assert after.policy.target == before.policy.target
     fresh = calcli.evaluate(shifted(6000, 3, 1.5), artifacts=("p",)).decisions[0]
     assert fresh["promise"]["broken"] is False
@@ -61,12 +61,12 @@ def test_costs_are_lower_by_more_than_chance_gives(here: Path) -> None:
     true = rng.normal(-1, 1.5, 20_000)
     table = pl.DataFrame({"label": (rng.random(20_000) < 1 / (1 + np.exp(-true))).astype(int), "logit": true})
     decide(DecideRequest(table.head(8000), cost_fp=1.0, cost_fn=9.0, output="p"))
-    assert calcli.load("p").policy.rule.gap.high == pytest.approx(0.1)
+    assert calcli.load("p").policy.rule.band.high == pytest.approx(0.1)
     assert calcli.refit("p", table[8000:14_000]).usual
     moved = table[14_000:].with_columns(logit=pl.col("logit") - 3.0)
     result = calcli.refit("p", moved)
     assert result.kept is None
-    assert calcli.load("p").policy.rule.gap.high < 0.02
+    assert calcli.load("p").policy.rule.band.high < 0.02
 
 
 def amounts(rows: int, seed: int, scale: float = 1.0) -> pl.DataFrame:

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, Units
-from calcli.decisions.ask import Ask
 from calcli.decisions.conformal import PredictionIntervals, rows_needed
-from calcli.decisions.measure import Promised, coverage
-from calcli.decisions.options import Choice, Option, splits_of, with_confidence
+from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.measure import Number, Promised, Rows, coverage, rates_of, take
+from calcli.decisions.options import Choice, Option, decision_splits, with_confidence
 from calcli.decisions.policy import IntervalRule
-from calcli.decisions.rows import Number, Rows, rates_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class Amounts:
     spread
         The predicted standard deviation, where intervals are scaled by it.
     group
-        Of each row, if groups have thresholds of their own; -1 for one that is not known.
+        The group of each row, if groups have thresholds of their own; -1 for an unknown one.
     """
 
     truth: FloatArray
@@ -43,7 +42,7 @@ class Amounts:
     def of(
         cls, batch: Batch, lower: str, upper: str, spread: str | None, *, squared: bool, group: IntArray | None = None
     ) -> Amounts:
-        """From the columns of these names; `squared` takes variances for the spread."""
+        """The rows of a batch, from the columns of these names; `squared` says that the spread holds variances."""
 
         def column(name: str) -> FloatArray:
             return batch.features[name].values.astype(np.float64)
@@ -61,26 +60,17 @@ class Amounts:
 
     @property
     def as_rows(self) -> Rows:
-        """Without their amounts, for rates."""
+        """The rows without their amounts, for rates."""
         return Rows(np.zeros(len(self.truth)), np.zeros(len(self.truth), dtype=np.int64), self.weight, self.units)
 
     def taken(self, mask: NDArray[np.bool_]) -> Amounts:
-        """Some of them."""
-        return Amounts(
-            self.truth[mask],
-            self.lower[mask],
-            self.upper[mask],
-            None if self.spread is None else self.spread[mask],
-            None if self.weight is None else self.weight[mask],
-            None if self.units is None else self.units.take(mask),
-            None if self.group is None else self.group[mask],
-        )
+        return take(self, mask)
 
 
-def choose_intervals(ask: Ask, rows: Amounts, groups: tuple[str, ...], seed: int) -> Choice:
-    """Conformal intervals of the asked level, and how they do on rows that did not choose them, by cross-fitting."""
-    assert ask.intervals is not None
-    level = ask.intervals
+def choose_intervals(goal: DecisionGoal, rows: Amounts, groups: tuple[str, ...], seed: int) -> Choice:
+    """Conformal intervals of the goal's level, and how they do on rows that did not choose them, by cross-fitting."""
+    assert goal.intervals is not None
+    level = goal.intervals
 
     def fitted(some: Amounts) -> PredictionIntervals:
         return PredictionIntervals.fit(
@@ -88,24 +78,21 @@ def choose_intervals(ask: Ask, rows: Amounts, groups: tuple[str, ...], seed: int
             some.lower,
             some.upper,
             level,
-            confidence=ask.confidence,
+            confidence=goal.confidence,
             spread=some.spread,
-            side=ask.side,
+            side=goal.side,
             group=some.group,
             weight=some.weight,
             unit=None if some.units is None else some.units.together,
         )
 
-    plain = "absolute" if ask.quantiles is None else "quantiles"
-    kinds = (
-        {plain: replace(rows, spread=None)}
-        if rows.spread is None
-        else {"scaled": rows, plain: replace(rows, spread=None)}
-    )
+    plain = "absolute" if goal.quantiles is None else "quantiles"
+    kinds = {} if rows.spread is None else {"scaled": rows}
+    kinds[plain] = replace(rows, spread=None)
     options = []
     for name, each in kinds.items():
         lo, hi = np.empty_like(rows.truth), np.empty_like(rows.truth)
-        for train, test in splits_of(rows.units, len(rows.truth), ask.folds, seed):
+        for train, test in decision_splits(rows.units, len(rows.truth), goal.folds, seed):
             some = each.taken(test)
             lo[test], hi[test] = fitted(each.taken(train)).predict(
                 some.lower, some.upper, spread=some.spread, group=some.group
@@ -114,22 +101,21 @@ def choose_intervals(ask: Ask, rows: Amounts, groups: tuple[str, ...], seed: int
         if rows.group is not None and len(options) == 1:
             for place, group in enumerate(groups):
                 part = rows.group == place
-                options.append(
-                    Option(f"  {ask.by} {group}", None, interval_numbers(rows.taken(part), lo[part], hi[part]))
-                )
+                numbers = interval_numbers(rows.taken(part), lo[part], hi[part])
+                options.append(Option(f"  {goal.by} {group}", None, numbers))
     rule = IntervalRule(
-        fitted(rows), *ask.predicted, ask.spread or ask.variance, ask.variance is not None, ask.by, groups
+        fitted(rows), *goal.predicted, goal.spread or goal.variance, goal.variance is not None, goal.by, groups
     )
-    fewest = min(min(each) for each in rule.intervals.thresholds.rows)
-    where = "" if ask.by is None else f" of each {ask.by}"
-    why = f"intervals hold the amount of at least {level:.4g} of new rows{where} {with_confidence(ask.confidence)}"
-    if fewest < (needed := rows_needed(level, ask.confidence)):
+    fewest = min(map(min, rule.intervals.thresholds.rows))
+    where = "" if goal.by is None else f" of each {goal.by}"
+    why = f"intervals hold the amount of at least {level:.4g} of new rows{where} {with_confidence(goal.confidence)}"
+    if fewest < (needed := rows_needed(level, goal.confidence)):
         why += f"; where there are fewer than {needed} rows (here {fewest}), they have no end"
     return Choice(None, options[0].name, why, tuple(options), intervals=rule)
 
 
 def measure_intervals(rule: IntervalRule, rows: Amounts) -> tuple[dict[str, Number], Promised]:
-    """Coverage and width on rows that did not choose the intervals, and what they promise."""
+    """Coverage and width on rows that did not choose the intervals, and the promise of the intervals."""
     lo, hi = rule.intervals.predict(rows.lower, rows.upper, spread=rows.spread, group=rows.group)
     held = (lo <= rows.truth) & (rows.truth <= hi)
     return interval_numbers(rows, lo, hi), coverage(rule.intervals.thresholds, rows.as_rows, held)

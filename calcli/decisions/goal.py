@@ -1,4 +1,4 @@
-"""What a policy is chosen for: the settings that its artifact keeps, so that a refit chooses for the same."""
+"""The goal of a policy: settings that its artifact keeps, so that a refit chooses for the same goal."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from calcli.decisions.conformal import SetScore, Side
-from calcli.decisions.cost_rule import Cost, CostColumns
-from calcli.decisions.costs import Costs
+from calcli.decisions.costs import Cost, CostColumns, Costs
 from calcli.decisions.targets import Target
 from calcli.errors import UsageError
 from calcli.state import Json
@@ -19,8 +18,8 @@ PREDICTION = "uncertainty_mean"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """What a policy is chosen for: costs, a matrix of costs, a target, a budget, or a share of rows to decide.
+class DecisionGoal:
+    """The goal of a policy: costs, a matrix of costs, a target, a budget, or a share of rows to decide.
 
     Attributes
     ----------
@@ -99,12 +98,12 @@ class Ask:
     bootstrap: int = 1000
 
     def to_json(self) -> dict[str, Json]:
-        """What was asked, of a request too."""
-        return {each.name: getattr(self, each.name) for each in fields(Ask)}
+        """The fields of the goal alone, also where `self` is a request."""
+        return {each.name: getattr(self, each.name) for each in fields(DecisionGoal)}
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Self:
-        known: dict[str, Any] = {each.name: written[each.name] for each in fields(Ask) if each.name in written}
+        known: dict[str, Any] = {each.name: written[each.name] for each in fields(DecisionGoal) if each.name in written}
         if known.get("quantiles") is not None:
             known["quantiles"] = tuple(known["quantiles"])
         if known.get("costs") is not None:
@@ -150,7 +149,7 @@ class Ask:
             self.four_costs()
 
     def _check_beside(self) -> None:
-        """Refuse options that go with others, without these."""
+        """Refuse options that lack the options they go with."""
         purpose = (self.costs, self.target, self.budget, self.sets, self.intervals)
         amounts = (self.prediction, self.quantiles, self.spread, self.variance)
         missing = "--cost-fp" if self.cost_fp is None else "--cost-fn"
