@@ -67,23 +67,20 @@ def clustering(
     column: str | None,
     flags: Flags,
     seed: int,
+    *,
+    from_features: bool = True,
 ) -> Clustering | None:
     """The clusters of the column that is named, else of the first artifact that has some, else of the features.
 
-    None where there are no features either.
+    None where there are no features either, or `from_features` rules them out.
     """
     if column is not None:
         return by_column(source, scores[0].binding, column, "--clusters-from")[1]
-    return clustering_of_artifacts(scores, models) or _of_features(source, scores, flags, seed)
-
-
-def clustering_of_artifacts(scores: Sequence[ComparedScore], models: Mapping[str, Model]) -> Clustering | None:
-    """The clusters of the first artifact that has some."""
     for score in scores:
         model = models.get(score.name)
         if model is not None and CLUSTER in model.calibrator.spec.extras:
             return _of_artifact(score, model)
-    return None
+    return _of_features(source, scores, flags, seed) if from_features else None
 
 
 def by_column(

@@ -23,7 +23,7 @@ from calcli.tables.source import Source
 
 
 def no_odds(_: Batch) -> None:
-    """Of a score that is ranked by its probabilities."""
+    """No odds: the score is ranked by its probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +68,17 @@ class NamedScores:
         return any(model.calibrator.sides.edges is not None for model in self.models.values())
 
     def linked_by(self, edges: Edges) -> NamedScores:
-        """The same, where artifacts that were fitted with an edge list have this one instead."""
+        """The scores with these edges in each artifact that was fitted with an edge list."""
         return replace(self, models={name: model.linked_by(edges) for name, model in self.models.items()})
 
     @classmethod
     def parse(cls, artifacts: Sequence[str], columns: Sequence[str]) -> NamedScores:
-        """From ``DIR`` or ``NAME=DIR``, and ``COLUMN`` or ``NAME=COLUMN``."""
+        """The scores of ``DIR`` or ``NAME=DIR``, and ``COLUMN`` or ``NAME=COLUMN``."""
         return cls.of(*read_named(artifacts, columns))
 
     @classmethod
     def of(cls, artifacts: Mapping[str, Artifact], columns: Mapping[str, str]) -> NamedScores:
-        """From what `read_named` gives."""
+        """The scores of artifacts and columns, as `read_named` returns them."""
         return cls({name: opened(artifact) for name, artifact in artifacts.items()}, columns)
 
 
@@ -172,7 +172,7 @@ def scale_checks(scores: Sequence[ComparedScore]) -> list[Scale | None]:
 
 
 def seen_before(source: Source, models: Mapping[str, Model]) -> tuple[ReportWarning, ...]:
-    """Which artifacts were fitted on files that are measured here."""
+    """Warnings of artifacts that were fitted on files that are measured here."""
     here = {file.sha256: file.path for file in source.files()}
     warnings = []
     for name, model in models.items():

@@ -57,7 +57,7 @@ from calcli.tables.source import Data, Source, open_source
 from calcli.verbs.fit import fit
 
 if TYPE_CHECKING:
-    from calcli.spark.sample import Sample
+    from calcli.spark.sample import TableSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,9 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
         with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
             report, choice = _compare(request, asked, source, listener)
     else:
-        from calcli.spark.sample import drawn
+        from calcli.spark.sample import sampled_table
 
-        with drawn(request, request.flags, request.resample_by, listener) as sample:
+        with sampled_table(request, request.flags, request.resample_by, listener) as sample:
             report, choice = _compare(request, asked, sample.source, listener, sample)
 
     # Fit the chosen method, if it is to be kept.
@@ -169,7 +169,7 @@ class _Compared(NamedTuple):
 
 
 def _compare(
-    request: CompareRequest, of: _Asked, source: Source, listener: Listener, sample: Sample | None = None
+    request: CompareRequest, of: _Asked, source: Source, listener: Listener, sample: TableSample | None = None
 ) -> tuple[Report, Choice]:
     """Compare on these rows; if they are a sample, measure on the others."""
     features = any(spec.needs_features for spec in of.specs)
@@ -249,7 +249,7 @@ def _measured_here(request: CompareRequest, of: _Asked, compared: _Compared, lis
 
 
 def _measured_there(
-    request: CompareRequest, of: _Asked, compared: _Compared, others: Sample, listener: Listener
+    request: CompareRequest, of: _Asked, compared: _Compared, others: TableSample, listener: Listener
 ) -> tuple[Measurements, DataFacts]:
     """On the rows of a cluster outside the sample, and the facts of all rows."""
     sums = others.measure(

@@ -21,7 +21,7 @@ from calcli.tables.load import judge_scale, load
 from calcli.tables.source import Source, open_source
 
 if TYPE_CHECKING:
-    from calcli.spark.sample import Sample
+    from calcli.spark.sample import TableSample
 
 
 def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
@@ -35,7 +35,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
 
     from calcli.spark.fit import checked
     from calcli.spark.fit import fit as fit_from_sums
-    from calcli.spark.sample import drawn
+    from calcli.spark.sample import sampled_table
     from calcli.spark.session import spark_session
 
     checked(request)
@@ -43,11 +43,11 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         found = fit_from_sums(request, listener)
         if found is not None:
             return found
-        with drawn(request, request.flags, request.resample_by, listener) as sample:
+        with sampled_table(request, request.flags, request.resample_by, listener) as sample:
             return _fit(request, sample.source, listener, sample)
 
 
-def _fit(request: FitRequest, source: Source, listener: Listener, sample: Sample | None = None) -> FitResult:
+def _fit(request: FitRequest, source: Source, listener: Listener, sample: TableSample | None = None) -> FitResult:
     """Fit on these rows; if they are a sample, measure on the others."""
     chosen, guard = request.check()
     features = request.needs_features

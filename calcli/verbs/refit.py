@@ -65,11 +65,11 @@ def _calibrator(old: Model, path: Path | Url, recipe: Recipe, request: RefitRequ
         with _open(request) as source:
             return refit_calibrator(request, old, path, recipe, source, listener)
 
-    from calcli.spark.sample import drawn
+    from calcli.spark.sample import sampled_table
 
     if request.pool_nights is not None:
         raise UsageError("--pool-nights counts files, and a cluster reads directories", hint="name the directories")
-    with drawn(request, recipe.flags, recipe.resample_by, listener, old.fitted_binding) as sample:
+    with sampled_table(request, recipe.flags, recipe.resample_by, listener, old.fitted_binding) as sample:
         return refit_calibrator(request, old, path, recipe, sample.source, listener, sample)
 
 

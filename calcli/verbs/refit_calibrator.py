@@ -50,7 +50,7 @@ from calcli.tables.scores import OtherTableError
 from calcli.tables.source import Source
 
 if TYPE_CHECKING:
-    from calcli.spark.sample import Sample
+    from calcli.spark.sample import TableSample
 
 MARGIN = 0.001
 """The tolerance of the guard, relative to the metric without calibration."""
@@ -125,7 +125,7 @@ def refit_calibrator(
     recipe: Recipe,
     source: Source,
     listener: Listener,
-    sample: Sample | None = None,
+    sample: TableSample | None = None,
 ) -> RefitResult:
     """Fit on these rows; if they are a sample, compare on the others."""
     chosen = metrics.choose(f"{recipe.metrics},{request.guard}" + ("" if sample is None else ",nll"))
@@ -265,7 +265,7 @@ def _on_others(
     learned: Learned,
     in_place: ScoreSource,
     loaded: Loaded,
-    there: tuple[Sample, Sequence[MetricSpec], Options, BadRows],
+    there: tuple[TableSample, Sequence[MetricSpec], Options, BadRows],
     listener: Listener,
 ) -> _Comparison:
     """On the rows of a cluster outside the sample; how far probabilities moved is that of the sample's rows."""
