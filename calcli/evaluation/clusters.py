@@ -29,10 +29,10 @@ MOST = 40
 """K-means forms at most so many clusters."""
 
 ROWS_EACH = 50
-"""It forms fewer where clusters would have less than so many rows."""
+"""K-means forms fewer clusters where they would have fewer rows than this."""
 
 SAMPLE = 100_000
-"""It is fitted to at most so many rows."""
+"""K-means is fitted to at most so many rows."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class Clustering:
     Attributes
     ----------
     binding
-        The columns that it reads.
+        The columns that clusters are formed from.
     place
         The cluster of each row of this binding, 0 .. `count` - 1.
     source, sha256
-        As the definition of a metric names them.
+        The origin of the clusters, as the definition of a metric names it.
     """
 
     binding: Binding
@@ -113,7 +113,7 @@ def _of_artifact(score: ComparedScore, model: Model) -> Clustering:
 
 
 def _of_features(source: Source, scores: Sequence[ComparedScore], flags: Flags, seed: int) -> Clustering | None:
-    """K-means on the features; it never sees a label or a score."""
+    """Clusters by k-means on the features, which never sees a label or a score."""
     # The features: all columns that are no score.
     score_columns = {column for score in scores for column in score.binding.score.columns}
     candidates, _ = find_features(source, flags, scores[0].binding)

@@ -33,11 +33,11 @@ class ComparedScore:
     Attributes
     ----------
     binding
-        The columns that it is read from.
+        The columns that the score is read from.
     predict
-        Its probabilities for rows of this binding.
+        The probabilities of rows of this binding.
     whole_table
-        Whether it must see all rows at once.
+        Whether the score must see all rows at once.
     odds
         What rows of this binding are ranked by; None where that is the probabilities.
     """
@@ -51,7 +51,7 @@ class ComparedScore:
 
     @classmethod
     def of_columns(cls, name: str, source: ScoreSource, binding: Binding) -> ComparedScore:
-        """Columns as they are."""
+        """A score that columns hold already."""
         return cls(name, source, binding, raw_probabilities, odds=raw_odds)
 
 
@@ -185,9 +185,9 @@ def seen_before(source: Source, models: Mapping[str, Model]) -> tuple[ReportWarn
 
 
 def _score_columns(source: Source, flags: Flags, named_scores: NamedScores) -> Iterable[str]:
-    """The columns that --score names, which are then not taken for anything else because of their names.
+    """The columns that --score names, so that no other role takes them because of their names.
 
-    Logits are left to be found: --score wants probabilities, and the error about the scale says so.
+    Columns of logits are left out: --score wants probabilities, and the error about the scale says so.
     """
     bound = {flags.label, flags.weight, flags.prob, flags.logit, "logit"}
     bound |= {column for model in named_scores.models.values() for column in model.binding.score.columns}

@@ -26,10 +26,10 @@ _FORMER = ("calcli.drift/1", "calcli.drift/2")
 """The schemas of states with other bets: they begin anew."""
 
 LEARNED = 10
-"""From so many nights on, those before tell how much nights differ."""
+"""After so many nights, the past ones alone tell how much nights differ."""
 
 EARLY = 4
-"""From so many on, they may tell that it is less than assumed; more might be the jump that is looked for."""
+"""After so many nights, they may tell that nights differ less than assumed; more could be the drift itself."""
 
 ASSUMED = 0.2
 """Until then, the standard deviation of what rows of a night share, on the log-odds."""
@@ -108,7 +108,7 @@ class DriftLog:
             raise UsageError(f"{path} is no state of --drift: {error}", hint="move it away to begin anew") from None
 
     def write(self, path: Path | Url, version: stores.Version | None = None) -> None:
-        """Replace the file at once or not at all; an object only if it is of that version still."""
+        """Replace the file at once or not at all; an object only if it still has that version."""
         state = {
             "schema": SCHEMA,
             "artifact": self.artifact,
@@ -170,7 +170,7 @@ def _written(process: EProcess) -> dict[str, Any]:
 
 @contextmanager
 def alone_with(state: Path | Url) -> Iterator[stores.Version | None]:
-    """Keep other writers from the file; of an object, which no one can lock, the version that is there."""
+    """Keep other writers from the file; an object, which cannot be locked, yields the version that is there."""
     if isinstance(state, Url):
         yield stores.version(state)
         return

@@ -54,7 +54,7 @@ class SummedScores:
         by_unit: bool = False,
         together: bool = False,
     ) -> Self:
-        """Without rows. The default of `against`, from which differences are wanted, is the first score."""
+        """Sums over no rows. Differences are taken from the scores `against`, by default from the first."""
         places = [list(scores).index(name) for name in against] or [0]
         gathered = Gathered(chosen, options, [Scored.nothing_of(len(classes)) for _ in scores], places)
         return cls(
@@ -69,7 +69,7 @@ class SummedScores:
         )
 
     def add(self, scored: Sequence[Scored], units: IntArray | None = None) -> None:
-        """More rows, under each score, and the set of each one's unit where these are added up."""
+        """Add rows, under each score, with the set of each row's unit where units are summed."""
         self.gathered.add(scored)
         self.tracing.add(scored)
         if self.units is not None and units is not None:
@@ -85,7 +85,7 @@ class SummedScores:
     def measured(
         self, sources: Sequence[tuple[str, ScoreSource, Seconds]], replicates: Bootstrap | None = None
     ) -> Measurements:
-        """The report's numbers as far as sums give them; `sources` says what each score is."""
+        """The report's numbers, as far as they follow from sums; `sources` names each score and its source."""
         measured = self.gathered.measured()
         if replicates is not None:
             measured = [
@@ -118,7 +118,7 @@ class SummedScores:
         value: float | None,
         replicates: Bootstrap | None,
     ) -> Difference:
-        """As in `measure_all`: by unit where rows belong together, else of the replicates, else by normal theory."""
+        """A difference as in `measure_all`: by unit where rows belong together, else by replicates or normal theory."""
         found = self.units.difference(pair, metric) if self.together and self.units is not None else None
         if found is None and replicates is not None and value is not None:
             return Difference(*names, metric, value, *map(finite, replicates.difference(*pair, metric)))
@@ -127,7 +127,7 @@ class SummedScores:
 
 
 class GroupedSums:
-    """Sums over the rows of each value of a column. Those over other rows of the same scores are added with ``+=``.
+    """Sums over the rows of each value of a column; sums over other rows of the same scores are added with ``+=``.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class GroupedSums:
         self._groups: dict[int, _Group] = {}
 
     def add(self, scored: Sequence[Scored], values: pl.Series) -> None:
-        """More rows, under each score, and their values of the column."""
+        """Add rows, under each score, with their values of the column."""
         codes = group_codes(values, self._distinct)
         order = np.argsort(codes, kind="stable")
         present, first = np.unique(codes[order], return_index=True)
