@@ -28,10 +28,10 @@ MOST = 40
 """K-means forms at most so many clusters."""
 
 ROWS_EACH = 50
-"""It forms fewer where clusters would have less than so many rows."""
+"""K-means forms fewer clusters where they would have fewer rows than this."""
 
 SAMPLE = 100_000
-"""It is fitted to at most so many rows."""
+"""K-means is fitted to at most so many rows."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Clustering:
     Attributes
     ----------
     binding
-        The columns that it reads.
+        The columns that clusters are formed from.
     place
         The cluster of each row of this binding, 0 .. `count` - 1.
     source, sha256
-        As the definition of a metric names them.
+        The origin of the clusters, as the definition of a metric names it.
     """
 
     binding: Binding
@@ -66,25 +66,20 @@ def clustering(
     column: str | None,
     flags: Flags,
     seed: int,
+    *,
+    from_features: bool = True,
 ) -> Clustering | None:
     """The clusters of the column that is named, else of the first artifact that has some, else of the features.
 
-    None where there are no features either.
+    None where there are no features either, or `from_features` rules them out.
     """
     if column is not None:
         return by_column(source, scores[0].binding, column, "--clusters-from")[1]
-    return clustering_of_artifacts(scores, models) or _of_features(source, scores, flags, seed)
-
-
-def clustering_of_artifacts(
-    scores: Sequence[ComparedScore], models: Mapping[str, CalibratorModel]
-) -> Clustering | None:
-    """The clusters of the first artifact that has some."""
     for score in scores:
         model = models.get(score.name)
         if model is not None and CLUSTER in model.calibrator.spec.extras:
             return _of_artifact(score, model)
-    return None
+    return _of_features(source, scores, flags, seed) if from_features else None
 
 
 def by_column(
@@ -114,7 +109,7 @@ def _of_artifact(score: ComparedScore, model: CalibratorModel) -> Clustering:
 
 
 def _of_features(source: Source, scores: Sequence[ComparedScore], flags: Flags, seed: int) -> Clustering | None:
-    """K-means on the features; it never sees a label or a score."""
+    """Clusters by k-means on the features, which never sees a label or a score."""
     # The features: all columns that are no score.
     score_columns = {column for score in scores for column in score.binding.score.columns}
     candidates, _ = find_features(source, flags, scores[0].binding)

@@ -22,7 +22,7 @@ from calcli.tables.source import Source
 
 
 def no_odds(_: Batch) -> None:
-    """Of a score that is ranked by its probabilities."""
+    """No odds: the score is ranked by its probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class ComparedScore:
     Attributes
     ----------
     binding
-        The columns that it is read from.
+        The columns that the score is read from.
     predict
-        Its probabilities for rows of this binding.
+        The probabilities of rows of this binding.
     whole_table
-        Whether it must see all rows at once.
+        Whether the score must see all rows at once.
     odds
         What rows of this binding are ranked by; None where that is the probabilities.
     """
@@ -50,7 +50,7 @@ class ComparedScore:
 
     @classmethod
     def of_columns(cls, name: str, source: ScoreSource, binding: Binding) -> ComparedScore:
-        """Columns as they are."""
+        """A score that columns hold already."""
         return cls(name, source, binding, raw_probabilities, odds=raw_odds)
 
 
@@ -67,17 +67,17 @@ class NamedScores:
         return any(model.calibrator.sides.edges is not None for model in self.models.values())
 
     def linked_by(self, edges: Edges) -> NamedScores:
-        """The same, where artifacts that were fitted with an edge list have this one instead."""
+        """The scores with these edges in each artifact that was fitted with an edge list."""
         return replace(self, models={name: model.linked_by(edges) for name, model in self.models.items()})
 
     @classmethod
     def parse(cls, artifacts: Sequence[str], columns: Sequence[str]) -> NamedScores:
-        """From ``DIR`` or ``NAME=DIR``, and ``COLUMN`` or ``NAME=COLUMN``."""
+        """The scores of ``DIR`` or ``NAME=DIR``, and ``COLUMN`` or ``NAME=COLUMN``."""
         return cls.of(*read_named(artifacts, columns))
 
     @classmethod
     def of(cls, artifacts: Mapping[str, Artifact], columns: Mapping[str, str]) -> NamedScores:
-        """From what `read_named` gives."""
+        """The scores of artifacts and columns, as `read_named` returns them."""
         return cls({name: opened(artifact) for name, artifact in artifacts.items()}, columns)
 
 
@@ -171,7 +171,7 @@ def scale_checks(scores: Sequence[ComparedScore]) -> list[Scale | None]:
 
 
 def seen_before(source: Source, models: Mapping[str, CalibratorModel]) -> tuple[ReportWarning, ...]:
-    """Which artifacts were fitted on files that are measured here."""
+    """Warnings of artifacts that were fitted on files that are measured here."""
     here = {file.sha256: file.path for file in source.files()}
     warnings = []
     for name, model in models.items():
@@ -184,9 +184,9 @@ def seen_before(source: Source, models: Mapping[str, CalibratorModel]) -> tuple[
 
 
 def _score_columns(source: Source, flags: Flags, named_scores: NamedScores) -> Iterable[str]:
-    """The columns that --score names, which are then not taken for anything else because of their names.
+    """The columns that --score names, so that no other role takes them because of their names.
 
-    Logits are left to be found: --score wants probabilities, and the error about the scale says so.
+    Columns of logits are left out: --score wants probabilities, and the error about the scale says so.
     """
     bound = {flags.label, flags.weight, flags.prob, flags.logit, "logit"}
     bound |= {column for model in named_scores.models.values() for column in model.binding.score.columns}

@@ -13,19 +13,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from operator import methodcaller
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
+import polars as pl
 
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import FloatArray, LabelArray
+from calcli.batch import Batch, FloatArray, LabelArray
 from calcli.decisions.measure import Promised
 from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import NamedScores
 from calcli.evaluation.drift_log import DriftLog, Observation, alone_with, evenly
+from calcli.evaluation.passes import ClusterTable, Pass, Reading
 from calcli.evaluation.request import EvaluateRequest
+from calcli.evaluation.score_passes import ScoredRows
 from calcli.fitting.held_out import Mask
+from calcli.metrics.base import Scored
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.intervals import IntervalModel
 from calcli.numeric.e_process import (
@@ -90,7 +95,7 @@ class DriftVerdict:
     what
         Its direction, in words.
     promise
-        The same of what a policy promises; None where nothing is promised.
+        The verdict on what a policy promises; None where nothing is promised.
     """
 
     drifted: bool
@@ -118,75 +123,108 @@ class PromiseVerdict:
 
 
 Promises: TypeAlias = Callable[[Mask], list[Promised]]
-"""What a policy promises of some of the rows; always as many promises."""
+"""The promises of a policy about some of the rows; always as many of them."""
 
 
 def of_no_rows(promises: Promises | None, rows: int) -> Sequence[Promised]:
-    """What is promised, whatever the rows; `rows` is how many the table has."""
+    """The promises, whatever the rows; `rows` is how many the table has."""
     return () if promises is None else promises(np.zeros(rows, dtype=np.bool_))
 
 
-class NewRows(Protocol):
-    """The rows of an observation that were not tested before, wherever they are."""
-
-    @property
-    def files(self) -> Sequence[tuple[str, str]]:
-        """The files that they are in, and the hash of each."""
-        ...
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        ...
-
-    def nights(self, baseline: DriftBaseline) -> list[NightSums]:
-        """The sums over residuals, of each class; of no weight where there are none."""
-        ...
-
-    def log_expected(
-        self, baseline: DriftBaseline, nights: Sequence[NightSums], strengths: Sequence[FloatArray]
-    ) -> list[FloatArray]:
-        """What `e_process.log_expected` sums up, of each class, given the sums over all rows."""
-        ...
-
-    def promised(self) -> list[Promised]:
-        """What a policy promises of them; empty where nothing is promised."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class RowsHere:
-    """New rows in arrays, with what a policy promises of them."""
+class DriftRows:
+    """Rows in arrays, whose sums over residuals a test of drift needs."""
 
     prob: FloatArray
     label: LabelArray
     weight: FloatArray
-    files: Sequence[tuple[str, str]] = ()
-    promises: Sequence[Promised] = ()
-
-    @property
-    def count(self) -> int:
-        return len(self.label)
 
     def nights(self, baseline: DriftBaseline) -> list[NightSums]:
+        """The sums over the residuals of each class; their weight is 0 without rows."""
         return [NightSums.of(z, residual, along, self.weight) for z, residual, along in self._each(baseline)]
 
     def log_expected(
         self, baseline: DriftBaseline, nights: Sequence[NightSums], strengths: Sequence[FloatArray]
     ) -> list[FloatArray]:
+        """The sums of `e_process.log_expected` for each class, given the sums over all rows."""
         return [
             log_expected(z, along, self.weight / night.weight, theta)
             for (z, _, along), night, theta in zip(self._each(baseline), nights, strengths, strict=True)
         ]
 
-    def promised(self) -> list[Promised]:
-        return list(self.promises)
-
     def _each(self, baseline: DriftBaseline) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Of each class the log-odds, the residuals, and how far these count in each direction."""
+        """For each class the log-odds, the residuals, and the weight of each residual in each direction."""
         scales = zip(baseline.centre.tolist(), baseline.spread.tolist(), strict=True)
         for (z, residual), (centre, spread) in zip(each_class(self.prob, self.label), scales, strict=True):
             yield z, residual, directions(z, centre, spread)
+
+
+ClassSums: TypeAlias = Callable[[DriftRows], list[Any]]
+"""Sums over rows, one for each class; those over parts of the rows are added."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """The rows of an observation that were not tested before, wherever they are.
+
+    Attributes
+    ----------
+    files
+        The files that they are in, and the hash of each.
+    summed
+        Adds up class sums over all of the rows.
+    rows
+        How many there are, where they are on this machine.
+    promised
+        The promises of a policy about them; empty where nothing is promised.
+    """
+
+    files: Sequence[tuple[str, str]]
+    summed: Callable[[ClassSums], list[Any]]
+    rows: int = 0
+    promised: Sequence[Promised] = ()
+
+
+def new_rows_on_cluster(table: ClusterTable, rows: ScoredRows, place: int, known: frozenset[str]) -> NewRows | None:
+    """The rows of files that are not known, under the score at a place; `rows` is how all of them were measured."""
+    found = table.without_files(known)
+    if found is None:
+        return None
+    new, files = found
+    return NewRows(files, lambda sums: new.run(_DriftPass(rows, place, sums)).total.of_classes)
+
+
+@dataclass
+class _DriftTotal:
+    """A sum for each class."""
+
+    of_classes: list[Any]
+
+    def __iadd__(self, other: _DriftTotal) -> Self:
+        self.of_classes = [one + more for one, more in zip(self.of_classes, other.of_classes, strict=True)]
+        return self
+
+
+@dataclass(frozen=True)
+class _DriftPass(Pass[_DriftTotal]):
+    """Adds up class sums of the rows under the score at a place."""
+
+    rows: ScoredRows
+    place: int
+    sums: ClassSums
+
+    def reading(self) -> Reading:
+        bindings = self.rows.bindings
+        return Reading(bindings, [None] * len(bindings), judged=False)
+
+    def start(self) -> _DriftTotal:
+        nothing = Scored.empty(self.rows.classes)
+        return _DriftTotal(self.sums(DriftRows(nothing.prob, nothing.label, np.zeros(0))))
+
+    def add(self, total: _DriftTotal, batches: Sequence[Batch], others: pl.DataFrame) -> _DriftTotal:
+        prob = self.rows.scores[self.place].predict(batches[self.place])
+        total += _DriftTotal(self.sums(DriftRows(prob, batches[0].labels, batches[0].weights)))
+        return total
 
 
 def observe(
@@ -203,11 +241,11 @@ def observe(
     Parameters
     ----------
     model
-        Whose calibration is tested.
+        The artifact whose calibration is tested.
     state
         The file of the log.
     names
-        Of the classes.
+        The names of the classes.
     new_rows
         Given the hashes of the files that were tested before, the rows of all others; None without any.
     promises
@@ -224,7 +262,7 @@ def observe(
         log = DriftLog.read(state, model, np.tile(CHANCES / max(residuals, 1), residuals))
         rows = new_rows(log.known_files)
         if rows is not None:
-            sums = [] if baseline is None else rows.nights(baseline)
+            sums = [] if baseline is None else rows.summed(methodcaller("nights", baseline))
             if not sums or sums[0].weight > 0:
                 log = _after(log, baseline, rows, sums)
                 log.write(state, version)
@@ -248,19 +286,20 @@ def rows_of(
             return None
         counts = np.ones(int(new.sum())) if weight is None else weight[new]
         fresh = [(file.path or "-", file.sha256) for file in source.files() if file.sha256 not in known]
-        return RowsHere(prob[new], label[new], counts, fresh, () if promises is None else promises(new))
+        rows = DriftRows(prob[new], label[new], counts)
+        return NewRows(fresh, lambda sums: sums(rows), len(counts), () if promises is None else promises(new))
 
     return new_rows
 
 
 def _after(log: DriftLog, baseline: DriftBaseline | None, rows: NewRows, sums: Sequence[NightSums]) -> DriftLog:
-    """The log after these rows: the residuals of each class, in each direction, against those at the fit."""
+    """The log after these rows, whose residuals, in each class and direction, are tested against those at the fit."""
     nights = [of_class.night for of_class in sums]
     payoffs = [np.empty(0)]
     if baseline is not None:
         allowed = log.between_nights(nights)
         theta = [strengths(night, between) for night, between in zip(nights, allowed, strict=True)]
-        expected = rows.log_expected(baseline, sums, theta)
+        expected = rows.summed(methodcaller("log_expected", baseline, sums, theta))
         payoffs = [
             payoffs_of(*of_class) for of_class in zip(nights, baseline.margin, allowed, theta, expected, strict=True)
         ]
@@ -268,12 +307,12 @@ def _after(log: DriftLog, baseline: DriftBaseline | None, rows: NewRows, sums: S
         datetime.now(UTC).isoformat(timespec="seconds"),
         tuple(path for path, _ in rows.files),
         tuple(sha256 for _, sha256 in rows.files),
-        sums[0].rows if sums else rows.count,
+        sums[0].rows if sums else rows.rows,
         tuple(value for night in nights for value in night.mean.tolist()),
         tuple(value for night in nights for value in night.noise.tolist()),
     )
     promised = log.promised
-    if promises := rows.promised():
+    if promises := rows.promised:
         found = [_rates(log, place, one) for place, one in enumerate(promises)]
         before = promised or EProcess.at_first(evenly(len(STAKES) * len(found)), nights=log.wealth.nights)
         promised = before.after(np.concatenate([gained for _, gained in found]))

@@ -26,10 +26,10 @@ _FORMER = ("calcli.drift/1", "calcli.drift/2")
 """The schemas of states with other bets: they begin anew."""
 
 LEARNED = 10
-"""From so many nights on, those before tell how much nights differ."""
+"""After so many nights, the past ones alone tell how much nights differ."""
 
 EARLY = 4
-"""From so many on, they may tell that it is less than assumed; more might be the jump that is looked for."""
+"""After so many nights, they may tell that nights differ less than assumed; more could be the drift itself."""
 
 ASSUMED = 0.2
 """Until then, the standard deviation of what rows of a night share, on the log-odds."""
@@ -37,9 +37,9 @@ ASSUMED = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Rows that were tested: when, of which files, and their mean residuals and the variances of these by direction.
+    """Rows that were tested: when, of which files, and their mean residuals by direction, with variances.
 
-    The same of what a policy promises: how far its rates are from the targets; None where there were no rows.
+    The mean of a promise is how far its rate is from the target; None where there were no rows.
     """
 
     at: str
@@ -108,7 +108,7 @@ class DriftLog:
             raise UsageError(f"{path} is no state of --drift: {error}", hint="move it away to begin anew") from None
 
     def write(self, path: Path | Url, version: stores.Version | None = None) -> None:
-        """Replace the file at once or not at all; an object only if it is of that version still."""
+        """Replace the file at once or not at all; an object only if it still has that version."""
         state = {
             "schema": SCHEMA,
             "artifact": self.artifact,
@@ -137,7 +137,7 @@ class DriftLog:
         return _between(past, now) if now else np.empty((0, 0))
 
     def between_promised(self, place: int, now: Night) -> float:
-        """The same of what is promised, of the nights that have rows of it."""
+        """The variance that nights are taken to have beside chance in a promise, from the nights with rows of it."""
         known = [past for past in self.observations if len(past.promised_mean) > place]
         pairs = [(past.promised_mean[place], past.promised_noise[place]) for past in known]
         past = [((mean,), (noise,)) for mean, noise in pairs if mean is not None and noise is not None]
@@ -145,7 +145,7 @@ class DriftLog:
 
 
 def _between(past: Sequence[tuple[Sequence[float], Sequence[float]]], now: Sequence[Night]) -> FloatArray:
-    """What is assumed in the first nights, then what the nights so far tell."""
+    """The variance that is assumed in the first nights, then the one that the nights so far tell."""
     assumed = np.array([(ASSUMED * night.lean) ** 2 for night in now])
     if len(past) < EARLY:
         return assumed
@@ -155,7 +155,7 @@ def _between(past: Sequence[tuple[Sequence[float], Sequence[float]]], now: Seque
 
 
 def evenly(bets: int) -> FloatArray:
-    """The same share of the stake for each bet."""
+    """An equal share of the stake for each bet."""
     return np.full(bets, 1.0 / max(bets, 1))
 
 
@@ -170,7 +170,7 @@ def _written(process: EProcess) -> dict[str, Any]:
 
 @contextmanager
 def alone_with(state: Path | Url) -> Iterator[stores.Version | None]:
-    """Keep other writers from the file; of an object, which no one can lock, the version that is there."""
+    """Keep other writers from the file; an object, which cannot be locked, yields the version that is there."""
     if isinstance(state, Url):
         yield stores.version(state)
         return

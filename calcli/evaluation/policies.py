@@ -1,4 +1,4 @@
-"""What policies are worth on the rows that are evaluated."""
+"""The value of policies on the rows that are evaluated, and the tests of their promises."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calcli.errors import UsageError
 from calcli.evaluation.compared_scores import NamedScores
 from calcli.evaluation.drift import Promises, observe, of_no_rows, rows_of
 from calcli.evaluation.request import EvaluateRequest
-from calcli.evaluation.score_buffer import BufferedScores
+from calcli.evaluation.score_passes import BufferedScores
 from calcli.fitting.held_out import Mask
 from calcli.listener import Listener, stage
 from calcli.models.calibrator import CalibratorModel
@@ -33,7 +33,7 @@ from calcli.tables.load import load
 from calcli.tables.source import open_source
 
 REPLICATES = 1000
-"""Of the interval of a cost, where nothing else is asked for."""
+"""Bootstrap replicates for the interval of a cost, where the request gives no number."""
 
 
 def measured_policies(
@@ -64,7 +64,7 @@ def measured_policies(
 def promises_of(
     model: CalibratorModel, prob: FloatArray, rows: BufferedScores, table: TableRows, units: Units | None
 ) -> Promises | None:
-    """What the policy of a model promises of some of the rows; None where it promises nothing."""
+    """The promises of a model's policy about some of the rows; None where it promises nothing."""
     policy = model.policy
     if policy is None or not (isinstance(policy.rule, SetRule) or policy.target is not None):
         return None
@@ -88,6 +88,8 @@ def interval_models(request: EvaluateRequest, artifacts: Mapping[str, Artifact])
 
 def evaluate_intervals(request: EvaluateRequest, models: Mapping[str, IntervalModel], listener: Listener) -> Report:
     """The coverage and the width of intervals, and the tests of their promises."""
+    if request.engine != "local":
+        raise UsageError("--engine spark measures scores, and not intervals", hint="evaluate a sample of the rows")
     first = next(iter(models.values())).binding
     features = tuple(dict.fromkeys(feature for model in models.values() for feature in model.binding.features))
     with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:

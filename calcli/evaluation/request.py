@@ -89,7 +89,7 @@ class EvaluateRequest:
 
     @property
     def all_artifacts(self) -> tuple[str, ...]:
-        """Those to measure, and the one of `drift`."""
+        """The artifacts to measure, and the one of `drift`."""
         more = () if self.drift is None or self.drift in self.artifacts else (self.drift,)
         return (*self.artifacts, *more)
 

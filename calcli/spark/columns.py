@@ -1,13 +1,14 @@
 """The columns that an artifact adds on a cluster: `apply` writes them, a stream carries them on.
 
-The driver binds columns on a few rows of the table and pickles the calibrator into the task; workers compute what one
-machine would, from Arrow batches. A calibrator with a short formula is applied without Python (`spark.formula`).
+A calibrator with a short formula is applied without Python, and nothing is installed on the workers:
+`calcli.export.sql` writes its terms as expressions of Spark. For any other the driver binds columns on a few rows
+of the table and pickles the calibrator into the task, and workers compute from Arrow batches what one machine would.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,15 @@ import polars as pl
 import pyarrow as pa
 
 from calcli.errors import UsageError
+from calcli.export.dialects import find, quoted
+from calcli.export.sql import stem_of
+from calcli.export.subexpressions import bottom_up, steps
+from calcli.export.writer import Writer
+from calcli.expressions import Lookup, Term
 from calcli.models.base import Model, Scale
 from calcli.models.calibrator import load
 from calcli.models.columns import CalibratedColumns
 from calcli.models.stream import REFUSED, RowsWritten, Stream, kept_columns
-from calcli.spark.formula import is_short, with_outputs
 from calcli.spark.rows import column_named, numbered, partition_columns, refuse_paths, schema_of
 from calcli.spark.session import failures
 from calcli.tables.arrays import Levels
@@ -148,3 +153,27 @@ def _calibrated(stream: Stream, names: list[str], batches: Iterator[pa.RecordBat
         columns = [column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in added]
         short = [one.cast(pa.string()) if pa.types.is_large_string(one.type) else one for one in columns]
         yield pa.RecordBatch.from_arrays([*batch.columns, *short], names=renumbered)
+
+
+MOST_TERMS = 1_000
+"""Longer formulas take Spark from ten seconds to minutes to plan: trees of thousands of branches most of all."""
+
+
+def is_short(outputs: Mapping[str, Term]) -> bool:
+    """Whether Spark can plan the formula within seconds; each value of a look-up counts as a term."""
+    counts = (len(one.values) if isinstance(one, Lookup) else 1 for one in bottom_up(outputs.values()))
+    return sum(counts) <= MOST_TERMS
+
+
+def with_outputs(table: DataFrame, outputs: Mapping[str, Term]) -> DataFrame:
+    """The table with the outputs as columns, null in rows that cannot be used.
+
+    A term that is used several times becomes a column on the way.
+    """
+    writer = Writer(find("spark"), stem_of([*table.columns, *outputs]))
+    for terms in steps(outputs.values()):
+        columns, _ = writer.named(terms, ())
+        table = table.selectExpr("*", *columns)
+    last = (f"{writer.output(term)} AS {quoted(name, writer.dialect)}" for name, term in outputs.items())
+    table = table.selectExpr("*", *last)
+    return table.drop(*writer.names.values())

@@ -1,17 +1,17 @@
 """`fit` from sums on a cluster, in three passes over the table: workers add up rows, the driver finishes from the sums.
 
-Both run the code that fits on one machine. Of the rows only an example for binding comes to the driver. The trees of
-mbct need more passes, and a sample for what is chosen before they grow (`calcli.spark.trees`). Methods that need more
-than sums are fitted on a sample alone (`calcli.spark.sample`).
+Workers and driver run the code that fits on one machine. The driver gets no rows but an example for binding. The trees
+of mbct need more passes, and a sample for what is chosen before they grow (`calcli.spark.trees`). Methods that need
+more than sums are fitted on a sample alone (`calcli.spark.sample`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from calcli.artifacts import store
 from calcli.errors import FitError, UsageError
@@ -28,25 +28,21 @@ from calcli.models.manifest import keep
 from calcli.models.requests import FitRequest, FitResult
 from calcli.places import Url, folder
 from calcli.reports.drift_baseline import DriftBaseline
-from calcli.reports.measuring import class_names, report_on
-from calcli.reports.schema import RAW, Report, ReportWarning, ScoreSource, Seconds
+from calcli.reports.measuring import class_names, facts_of, report_on
+from calcli.reports.schema import RAW, DataFacts, Report, ReportWarning, ScoreSource, Seconds
+from calcli.spark.engine import SparkTable, spark_table
 from calcli.spark.passes import MOST_SCORES, FitSums, KeyedRows, MetricsPass, MetricSums, ResidualsPass, SumsPass
-from calcli.spark.rows import KEYS, count_rows, read_table, with_keys
-from calcli.spark.sample import default_rows
-from calcli.spark.session import connected, spark_session
-from calcli.spark.table import example_of, facts_of_sums, refuse_auto_bins, scaled
-from calcli.spark.totals import total_of
+from calcli.spark.rows import KEYS, with_keys
+from calcli.spark.sample import default_rows, refuse_auto_bins
+from calcli.spark.session import connected
 from calcli.spark.trees import PLATT, PlanRows, can_grow, grown
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding
 from calcli.tables.request import paths_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 def checked(request: FitRequest) -> tuple[tuple[str, ...], Path | Url]:
-    """The paths of the table and of the artifact; refuses what cannot be, before Spark is started."""
+    """The paths of the table and of the artifact; an impossible request is refused before Spark is started."""
     if request.output is None:
         raise UsageError("with --engine spark the artifact must be named", hint=f"try: -o NAME.{request.method}")
     refuse_auto_bins(request.options)
@@ -63,17 +59,15 @@ def fit(request: FitRequest, listener: Listener) -> FitResult | None:
         return None
     spec = catalog.find(request.method)
     params = request.resolve(spec)
-    name = ", ".join(paths)
-    with spark_session(request.master) as session:
+    with spark_table(paths, request.master, keep_going=request.bad_rows == "null") as table:
         # The columns, and the fold of each row: a hash of its features and score, so that copies of a row are in one.
-        table = read_table(session, paths)
-        example = example_of(table, name, request.flags)
+        example = table.example(request.flags)
         binding = bind(example, request.flags, features=False)
-        count = count_rows(table)
+        count = table.count_rows()
         grows, most = spec.sums == "levels", default_rows(example)
         if grows and (request.dry_run or not binding.binary or not can_grow(params) or count <= most):
             return None
-        if grows and connected(session):  # its trees need blocks that stay on the cluster
+        if grows and connected(table.rows.sparkSession):  # its trees need blocks that stay on the cluster
             return None
         if not grows and spec.load_sums(len(binding.classes)) is None:
             return None
@@ -81,17 +75,17 @@ def fit(request: FitRequest, listener: Listener) -> FitResult | None:
             return FitResult(binding, target)
         for note in binding.notes:
             listener.note(note)
-        binding = scaled(table, binding, name)
+        binding = table.with_weight_scale(binding)
         folds = KeyedFolds(Holdout.parse(request.holdout, count), KEYS)
-        rows = KeyedRows(name, binding, folds, keep_going=request.bad_rows == "null")
+        rows = KeyedRows(binding, folds)
         outcome = [column for column in (binding.label, binding.weight) if column is not None]
-        keyed = with_keys(table, outcome, request.seed)
+        keyed = replace(table, rows=with_keys(table.rows, outcome, request.seed))
         # First pass: the sums of the method by fold, from which all calibrators follow, or on which trees begin.
         started = time.perf_counter()
         summed, settings = (PLATT, {}) if grows else (spec, params)
         with stage(listener, f"gathering the sums of {summed.name} on Spark"):
-            known = total_of(keyed, rows.reads, SumsPass(rows, summed, settings), name)
-        known.judge()
+            passed = keyed.run(SumsPass(rows, summed, settings))
+        known = passed.total
         finish: Finish = partial(_from_sums, spec, params, len(binding.classes))
         planned = None
         if grows:
@@ -115,7 +109,8 @@ def fit(request: FitRequest, listener: Listener) -> FitResult | None:
         rows_held_out,
         planned=planned,
     )
-    report = _report(request, learned, rows, known, measured)
+    data = facts_of(example, rows.binding, passed.count.rows_counted, passed.count.rows_bad, known.weight)
+    report = _report(request, learned, data, rows.binding, known, measured)
     return keep(request, learned, rows.binding, report, guard, target)
 
 
@@ -131,7 +126,7 @@ def _from_sums(spec: MethodSpec, params: Params, classes: int, sums: Sums, witho
 def _finished(
     request: FitRequest, binding: Binding, folds: KeyedFolds, known: FitSums, finish: Finish
 ) -> tuple[FittedMethod, dict[int, FittedMethod]]:
-    """From the sums the calibrator to keep, and for each held-out fold one that was fitted without it."""
+    """The calibrator to keep, and for each held-out fold one that was fitted without it, from the sums."""
     holdout = folds.holdout
     post_processing = PostProcessing(
         request.exact, prior_ratio_of(request.prior_shift, known.weight, class_names(binding))
@@ -154,39 +149,40 @@ def _finished(
 def _measured(
     request: FitRequest,
     spec: MethodSpec,
-    keyed: DataFrame,
+    keyed: SparkTable,
     rows: KeyedRows,
     chosen: Sequence[MetricSpec],
     post_processing: PostProcessing,
     held_out: dict[int, FittedMethod],
     listener: Listener,
 ) -> tuple[MetricSums, DriftBaseline | None]:
-    """The metrics of held-out rows, and what `evaluate --drift` compares with."""
+    """The metrics of held-out rows, and the baseline of `evaluate --drift`."""
     # Second pass: the metrics of held-out rows.
     measuring = MetricsPass(rows, {spec.name: held_out}, spec.name, post_processing, chosen, request.options)
     with stage(listener, f"checking {spec.name} on held-out rows on Spark"):
-        measured = total_of(keyed, rows.reads, measuring, rows.name)
+        measured = keyed.run(measuring).total
     if not held_out:
         return measured, None
     # Third pass: their residuals. It needs the log-odds of the second.
     with stage(listener, f"looking at the residuals of {spec.name} on Spark"):
-        products = total_of(keyed, rows.reads, ResidualsPass(measuring, measured.log_odds), rows.name)
+        products = keyed.run(ResidualsPass(measuring, measured.log_odds)).total
     return measured, DriftBaseline.of_sums(measured.log_odds, products)
 
 
-def _report(request: FitRequest, learned: FitOutcome, rows: KeyedRows, known: FitSums, measured: MetricSums) -> Report:
-    name, binding = learned.spec.name, rows.binding
+def _report(
+    request: FitRequest, learned: FitOutcome, data: DataFacts, binding: Binding, known: FitSums, measured: MetricSums
+) -> Report:
+    name = learned.spec.name
     scores = [(RAW, ScoreSource("raw"), Seconds())]
     if learned.holdout.kind != "none":
         scores.append((name, ScoreSource("method", method=name), learned.seconds))
     numbers = measured.sums.measured(scores)
-    data = facts_of_sums(known.count, known.weight, binding)
     warnings = [*learned.warnings(numbers.differences), *_pooled(known.step)]
     return report_on("fit", request.seed, data, binding, numbers, chosen=name, warnings=warnings)
 
 
 def _pooled(step: float) -> Iterator[ReportWarning]:
-    """That scores were made one, and how far they were moved at most."""
+    """A warning where scores were made one, with the farthest that one was moved."""
     if step:
         yield ReportWarning(
             "pooled",

@@ -1,4 +1,4 @@
-"""The rows of a table on a cluster: where they are read, by which keys they are known again, a few of them here."""
+"""The rows of a table on a cluster: reading them, the keys by which they are known again, and a few of them here."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def read_table(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 
 def example_rows(table: DataFrame, complete: Mapping[str, int] = MappingProxyType({})) -> pl.DataFrame:
-    """A small table with the same columns, for binding: some of the rows.
+    """Some of the rows, on which columns are bound.
 
-    Of the columns that are `complete` every value is there, as far as there are no more than so many.
+    A column in `complete` has every value there, unless it has more than the number given.
     """
     sample = _collected(table.limit(SAMPLE))
     complete = {name: most for name, most in complete.items() if name in sample.columns}
@@ -94,7 +94,7 @@ def refuse_paths(table: DataFrame, reads: Iterable[str]) -> None:
 
 
 def numbered(table: DataFrame) -> DataFrame:
-    """The same columns under plain names: Spark takes a dot in a name for a path into a struct."""
+    """The table with its columns under plain names: Spark takes a dot in a name for a path into a struct."""
     return table.toDF(*(f"column{place}" for place in range(len(table.columns))))
 
 
@@ -114,8 +114,8 @@ def count_rows(table: DataFrame) -> int:
 def with_keys(table: DataFrame, leaving: Collection[str], seed: int) -> DataFrame:
     """The table with a column `KEY`: a random number from 0 .. `KEYS` - 1 for each distinct row.
 
-    It is a hash of all columns but those to leave out. It does not depend on the partition of the row, so that a row
-    is in the same fold in each pass, however Spark reads the table.
+    The number is a hash of all columns but those in `leaving`. It does not depend on the partition, so that a row is in
+    the same fold in each pass, however Spark reads the table.
     """
     from pyspark.sql import functions
 
@@ -136,7 +136,7 @@ def with_units(table: DataFrame, column: str | None, seed: int) -> DataFrame:
 
 
 def _of_file(table: DataFrame, *names: str) -> list[Column] | None:
-    """What Spark knows of the file that each row is in; None without files, and where a view hides them."""
+    """Spark's metadata about the file that each row is in; None without files, and where a view hides them."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions
 
@@ -193,7 +193,7 @@ def of_files(table: DataFrame, paths: Sequence[str]) -> DataFrame:
 
 
 def with_own_keys(table: DataFrame, seed: int) -> DataFrame:
-    """Other keys for rows that share one: they are numbered in the order of what is in them."""
+    """The table with other keys for rows that share one, which are numbered in the order of their values."""
     from pyspark.sql import Window, functions
 
     number = functions.row_number().over(Window.partitionBy(KEY).orderBy(*map(column_named, _plain(table))))
@@ -202,7 +202,7 @@ def with_own_keys(table: DataFrame, seed: int) -> DataFrame:
 
 
 def in_order(table: DataFrame, first: str) -> pl.DataFrame:
-    """All rows, on this machine: in the order of a column, and where it is the same of all others that have one."""
+    """All rows, on this machine, in the order of a column; ties in the order of all others that have one."""
     return _collected(table).sort([first, *_plain(table)])
 
 

@@ -15,26 +15,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from calcli.errors import DataError, unknown_name
+from calcli.errors import DataError, UsageError, unknown_name
 from calcli.export.dialects import find, quoted
 from calcli.fitting.auto import Evidence
 from calcli.fitting.held_out import Holdout
 from calcli.fitting.learn import FitOutcome, Sampled
 from calcli.listener import Listener, stage
 from calcli.methods.calibrator import PLAIN, FittedMethod
+from calcli.metrics.base import Options
 from calcli.models.trial import Judgement, TrialRows, TrialTable
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import Measurements, class_weights, facts_of
 from calcli.reports.schema import DataFacts, ScoreSource, Seconds
+from calcli.spark.engine import SparkTable, spark_table
 from calcli.spark.passes import KeyedRows, MetricsPass, MetricSums, ResidualsPass
-from calcli.spark.rows import KEY, KEYS, in_order, read_table, with_keys, with_own_keys
-from calcli.spark.session import spark_session
-from calcli.spark.table import example_of, refuse_auto_bins, scaled
-from calcli.spark.totals import total_of
+from calcli.spark.rows import KEY, KEYS, in_order, with_keys, with_own_keys
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded
 from calcli.tables.request import BadRows, paths_of
+from calcli.tables.row_counts import Count
 from calcli.tables.source import Source
 
 if TYPE_CHECKING:
@@ -44,18 +44,18 @@ MOST_ROWS = 1_000_000
 """A sample has no more rows, unless more are asked for."""
 
 MOST_BYTES = 1 << 29
-"""Nor more bytes: half of what Spark lets a driver collect by default."""
+"""A sample has no more bytes: half of what Spark lets a driver collect by default."""
 
 SHARE = 0.9
-"""Nor more than this share of the table, so that there are rows to measure on."""
+"""A sample is no more than this share of the table, so that there are rows to measure on."""
 
 COPIES = 2.0
-"""Where more rows than this share a key on average, they are numbered: else only some of what is in them were drawn."""
+"""Where more rows than this share a key on average, they get keys of their own: else few distinct rows are drawn."""
 
 
 @dataclass(frozen=True)
-class Sample(TrialRows):
-    """The rows that were drawn, and the others, with their keys; None if there are none.
+class TableSample(TrialRows):
+    """Rows that were drawn, and the `others` with their keys, if there are any.
 
     Attributes
     ----------
@@ -78,18 +78,15 @@ class Sample(TrialRows):
         listener: Listener,
         *,
         bad_rows: BadRows,
-    ) -> Measured:
+    ) -> MeasuredOthers:
         assert self.others is not None
-        name, main = self.source.name, judgement.main
-        post_processing = PLAIN if main is None else calibrators[main].post_processing
-        keep_going = bad_rows == "null"
-        binding = scaled(self.others, binding, name)
-        rows = KeyedRows(name, binding, None, keep_going, features=bool(binding.features), unit=self.unit)
+        table, main = SparkTable(self.others, self.source.name, bad_rows == "null"), judgement.main
+        binding = table.with_weight_scale(binding)
         measuring = MetricsPass(
-            rows,
+            KeyedRows(binding, None, features=bool(binding.features), unit=self.unit),
             {name: {0: fitted} for name, fitted in calibrators.items()},
             main,
-            post_processing,
+            PLAIN if main is None else calibrators[main].post_processing,
             judgement.metrics,
             judgement.options,
             judgement.against[0],
@@ -97,27 +94,29 @@ class Sample(TrialRows):
             judgement.kinds,
         )
         with stage(listener, "measuring on the other rows on Spark"):
-            found = total_of(self.others, rows.reads, measuring, name)
-            found.count.judge()
+            passed = table.run(measuring)
+            found = passed.total
             if main is None:
-                return Measured(found, None)
-            products = total_of(self.others, rows.reads, ResidualsPass(measuring, found.log_odds), name)
-        return Measured(found, DriftBaseline.of_sums(found.log_odds, products))
+                return MeasuredOthers(found, passed.count, None)
+            products = table.run(ResidualsPass(measuring, found.log_odds)).total
+        return MeasuredOthers(found, passed.count, DriftBaseline.of_sums(found.log_odds, products))
 
 
-class Measured(NamedTuple):
-    """The sums over the rows outside a sample, and how calibrated the main score is there."""
+@dataclass(frozen=True)
+class MeasuredOthers:
+    """The sums over the rows outside a sample, and how calibrated the primary score is there."""
 
-    of: MetricSums
+    total: MetricSums
+    count: Count
     drift: DriftBaseline | None
 
     def measured(self, sources: Sequence[tuple[str, ScoreSource, Seconds]]) -> Measurements:
         """The report's numbers."""
-        return self.of.sums.measured(sources)
+        return self.total.sums.measured(sources)
 
     def evidence(self, pair: tuple[int, int]) -> Evidence:
-        """How many nats likelier the labels are with the one score than with the other, by their places."""
-        rows, units, (one, other) = self.of.sums.gathered.pair_sums(pair, "nll"), self.of.sums.units, pair
+        """The nats by which the labels are likelier with the one score of a pair of places than with the other."""
+        rows, units, (one, other) = self.total.sums.gathered.pair_sums(pair, "nll"), self.total.sums.units, pair
         mean = rows.total / rows.weight
         alone = together = rows.about + rows.square * (rows.centre - mean) ** 2
         if units is not None:
@@ -126,27 +125,36 @@ class Measured(NamedTuple):
         return Evidence.by_squares(-rows.total, alone, together)
 
     def learned(self, learned: FitOutcome) -> FitOutcome:
-        """What was learned from the sample, measured on these rows."""
+        """The outcome of learning from the sample, measured on these rows."""
         return replace(
             learned,
             holdout=Holdout("others"),
             drift_baseline=self.drift,
-            held_out_rows=self.of.rows,
+            held_out_rows=self.total.rows,
         )
 
     def data(self, loaded: Loaded) -> DataFacts:
         """The report's `data`, of the whole table."""
-        count, batch, binding = self.of.count, loaded.batch, loaded.binding
-        share = self.of.weight + class_weights(batch.labels, batch.weight, len(binding.classes))
+        count, batch, binding = self.count, loaded.batch, loaded.binding
+        share = self.total.weight + class_weights(batch.labels, batch.weight, len(binding.classes))
         rows = loaded.rows + loaded.copies + count.rows_counted
         return facts_of(loaded.source, binding, rows, loaded.rows_bad + count.rows_bad, share, batch.units)
 
 
+def refuse_auto_bins(options: Options) -> None:
+    """Refuse a number of bins that follows from how many rows are held out, which are counted as they are summed."""
+    if options.bins == "auto":
+        raise UsageError(
+            "--bins auto needs the number of held-out rows before they are summed, and --engine spark counts them then",
+            hint="give a number, such as --bins 100",
+        )
+
+
 @contextmanager
-def drawn(
+def sampled_table(
     request: TrialTable, flags: Flags, unit: str | None, listener: Listener, known: Binding | None = None
-) -> Iterator[Sample]:
-    """A sample of the table: of its labels each has its share, or whole units are drawn.
+) -> Iterator[TableSample]:
+    """A sample of the table, in which each label has its share, or in which units are whole.
 
     Parameters
     ----------
@@ -160,35 +168,36 @@ def drawn(
         Hears of the stage.
     """
     refuse_auto_bins(request.options)
-    paths = paths_of(request.data, request.input_format, request.delimiter)
-    name = ", ".join(paths)
-    with spark_session(request.master) as session:
-        table = read_table(session, paths).drop(*flags.ignore)
-        example = example_of(table, name, flags, known)
-        if unit is not None and unit not in table.columns:
-            raise DataError(f"--resample-by: {unknown_name('column', unit, table.columns)}")
+    with spark_table(paths_of(request.data, request.input_format, request.delimiter), request.master) as whole:
+        table = replace(whole, rows=whole.rows.drop(*flags.ignore))
+        columns = table.rows.columns
+        example = table.example(flags, known)
+        if unit is not None and unit not in columns:
+            raise DataError(f"--resample-by: {unknown_name('column', unit, columns)}")
         binding = bind(example, flags, known=known, features=False)
         outcome = [column for column in (binding.label, binding.weight) if column is not None]
-        leaving = outcome if unit is None else [column for column in table.columns if column != unit]
+        leaving = outcome if unit is None else [column for column in columns if column != unit]
         with stage(listener, "drawing a sample on Spark"):
-            keyed = with_keys(table, leaving, request.seed)
+            keyed = with_keys(table.rows, leaving, request.seed)
             most = request.sample or default_rows(example)
-            sample = draw(keyed, name, most, None if unit else binding.label, unit, request)
+            sample = draw_sample(keyed, table.name, most, None if unit else binding.label, unit, request)
         yield sample
 
 
 def default_rows(example: Source) -> int:
-    """How many rows a sample has where that is not said."""
+    """The number of rows of a sample where the request names none."""
     rows = example.raw.collect()
     return min(MOST_ROWS, int(MOST_BYTES * len(rows) / max(1, rows.estimated_size())))
 
 
-def draw(keyed: DataFrame, name: str, most: int, label: str | None, unit: str | None, request: TrialTable) -> Sample:
-    """So many rows of a table with keys, by label if there is one, else whole units."""
+def draw_sample(
+    keyed: DataFrame, name: str, most: int, label: str | None, unit: str | None, request: TrialTable
+) -> TableSample:
+    """A sample of `most` rows of a table with keys, by label if there is one, else of whole units."""
     parts = _parts(keyed, label)
     rows = sum(part.rows for part in parts.values())
     if rows <= most:
-        return Sample(_source(in_order(keyed, KEY), name))
+        return TableSample(_source(in_order(keyed, KEY), name))
     if request.sample is None:
         most = min(most, int(SHARE * rows))
     of_key = rows / sum(part.keys for part in parts.values())
@@ -210,7 +219,7 @@ def draw(keyed: DataFrame, name: str, most: int, label: str | None, unit: str | 
     ]
     frame = frame.filter(pl.any_horizontal(kept))
     by = str(label if unit is None else unit)
-    return Sample(_source(frame, name), Sampled(len(frame), rows, by), keyed.filter(~_below(limits, label)), unit)
+    return TableSample(_source(frame, name), Sampled(len(frame), rows, by), keyed.filter(~_below(limits, label)), unit)
 
 
 class _Part(NamedTuple):
@@ -221,7 +230,7 @@ class _Part(NamedTuple):
 
 
 def _parts(keyed: DataFrame, label: str | None) -> dict[Any, _Part]:
-    """By label; all rows under None where there is none."""
+    """The parts by label; one part under None where there is no label."""
     from pyspark.sql import functions
 
     by = [] if label is None else [_column(label).alias("label")]
@@ -235,7 +244,7 @@ def _parts(keyed: DataFrame, label: str | None) -> dict[Any, _Part]:
 
 
 def _above(quota: int, rows: int, of_key: float) -> int:
-    """A key below which there are at least so many of the rows, as good as certainly; so many on average share one."""
+    """A key below which lie at least `quota` rows, almost certainly, where `of_key` rows on average share a key."""
     share = (quota + 5.0 * math.sqrt(quota * of_key) + 10.0 * of_key) / rows
     return min(KEYS, math.ceil(KEYS * share))
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from calcli import errors, extras
 from calcli.errors import CalcliError, DataError, FileSystemError, MissingExtraError, UsageError
-from calcli.spark.formula import HUGE_METHOD
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +27,10 @@ BATCH = 1 << 16
 OPENING = 1 << 18
 """So many bytes are read in the time that a small file takes to open. With Spark's 4 MB a task has 32 small files at
 most, and each task costs a twentieth of a second to start in Python."""
+
+HUGE_METHOD = 8_000
+"""Bytes of a generated method that Java still compiles. Spark's own limit is that of what Java can load, so that a
+longer expression would be interpreted, which is many times slower than code that Spark generates in pieces."""
 
 
 @contextmanager
@@ -72,7 +75,7 @@ def spark_session(master: str | None) -> Iterator[SparkSession]:
 
 
 def connected(session: SparkSession) -> bool:
-    """Whether it speaks to a server (Spark Connect), and has nothing of Java here."""
+    """Whether the session speaks to a server (Spark Connect), and has nothing of Java here."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
@@ -120,7 +123,7 @@ def _of_worker(text: str) -> str | None:
 
 
 def first_line(error: Exception) -> str:
-    """What went wrong: of an error in Java its last cause."""
+    """The reason for an error: the last cause of one in Java, else its first line."""
     if causes := _CAUSES.findall(str(error)):
         return str(causes[-1])
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

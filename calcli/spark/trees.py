@@ -34,16 +34,16 @@ from calcli.methods.mbct.level_passes import Growth, Mask, Nodes, Rows, cells_of
 from calcli.methods.mbct.mbct import Start, Whole, prepared, rows_of, weighted_rows
 from calcli.models.requests import FitRequest
 from calcli.numeric.moments import ScoreMoments
+from calcli.spark.engine import SparkTable, in_blocks, persisted, sum_of_blocks
 from calcli.spark.passes import KeyedRows
 from calcli.spark.rows import KEY, with_keys
-from calcli.spark.sample import draw
-from calcli.spark.totals import in_blocks, persisted, sum_of_blocks
+from calcli.spark.sample import draw_sample
 from calcli.tables.binding import bind
 from calcli.tables.load import load
+from calcli.tables.row_counts import Count
 
 if TYPE_CHECKING:
     from pyspark import RDD
-    from pyspark.sql import DataFrame
 
 PLATT = catalog.find("platt")
 """Trees start from it; its sums tell the weight of the rows too."""
@@ -74,12 +74,12 @@ class PlanRows:
     sampled: Sampled
 
     @classmethod
-    def drawn(cls, keyed: DataFrame, rows: KeyedRows, most: int, request: FitRequest) -> tuple[PlanRows, KeyedRows]:
+    def drawn(cls, keyed: SparkTable, rows: KeyedRows, most: int, request: FitRequest) -> tuple[PlanRows, KeyedRows]:
         """So many of the rows at most, and these with their features; there must be more."""
         binding = rows.binding
         outcome = [column for column in (binding.label, binding.weight) if column is not None]
-        twice = with_keys(keyed.withColumnRenamed(KEY, FOLD), [*outcome, FOLD], request.seed + 1)
-        sample = draw(twice, rows.name, most, binding.label, None, request)
+        twice = with_keys(keyed.rows.withColumnRenamed(KEY, FOLD), [*outcome, FOLD], request.seed + 1)
+        sample = draw_sample(twice, keyed.name, most, binding.label, None, request)
         bound = bind(sample.source, replace(request.flags, ignore=(*request.flags.ignore, FOLD)))
         request.check_installed(request.sides.roles, len(bound.features))
         binding = replace(binding, features=bound.features, dropped=bound.dropped, notes=bound.notes)
@@ -94,7 +94,7 @@ class PlanRows:
 
 
 def grown(
-    keyed: DataFrame,
+    keyed: SparkTable,
     rows: KeyedRows,
     sample: PlanRows,
     params: Params,
@@ -113,7 +113,7 @@ def grown(
     with stage(listener, "choosing the settings of mbct"):
         plan, _ = prepared(sample.batch.take(kept), params, seed, whole)
     with stage(listener, "growing trees on Spark"):
-        blocks = in_blocks(keyed, rows.reads, _InBlocks(rows, plan.start, plan.coder, without))
+        blocks = in_blocks(keyed.rows, rows.reading().columns, _InBlocks(rows, plan.start, plan.coder, without))
         table = BlockRows(blocks, plan.coder.offsets, plan.boosting.growth)
         try:
             trees = fit_trees(table, plan.boosting, plan.trees)
@@ -132,7 +132,8 @@ class _InBlocks:
     without: int | None
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Iterator[Rows]:
-        for batch, folds in self.rows.of(frames):
+        for chunk in self.rows.reading().good_rows(frames, Count("the table", keep_going=True)):
+            batch, folds = self.rows.encoded(*chunk)
             kept = weighted_rows(batch if self.without is None else batch.take(folds != self.without))
             if len(kept):
                 yield rows_of(kept, self.start, self.coder)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Literal, TypeAlias, get_args
-
-import numpy as np
 
 from calcli import extras
 from calcli.artifacts.strictjson import as_json
@@ -19,17 +16,17 @@ from calcli.diagrams.image import image_format_of
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, by_column
 from calcli.evaluation.compared_scores import NamedScores, all_features, bind_scores
-from calcli.evaluation.tracing import Tracing
+from calcli.evaluation.passes import Table
+from calcli.evaluation.score_passes import CurvePass
 from calcli.listener import SILENT, Listener, stage
 from calcli.numeric.bins import BINS, BinCount, check_bins
 from calcli.reports.measuring import class_names, facts_of
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.load import read_batches
-from calcli.tables.request import BadRows, Engine, check_master, paths_of
-from calcli.tables.row_counts import Tally
-from calcli.tables.source import Data, Source, open_source
+from calcli.tables.request import BadRows, Engine, check_master
+from calcli.tables.source import Data, Source
+from calcli.verbs.engine import opened
 from calcli.version import VERSION
 
 Form: TypeAlias = Literal["png", "svg", "pdf", "html"]
@@ -160,15 +157,20 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
     if form not in (None, "html"):
         extras.require("matplotlib", f"a picture as {form}")
     named = NamedScores.parse(request.artifacts, request.scores)
-    begin = partial(_begin, request, named, listener, every_kind=form == "html")
-    if request.engine == "spark":
-        tracing, data, name = _on_spark(request, named, begin, listener)
-    else:
-        tracing, data, name = _here(request, begin, listener)
-    curves = tracing.builder.curves()
+    if request.engine != "local":
+        _refuse_what_needs_rows(request)
+    with opened(request) as table:
+        known = next((model.binding for model in named.models.values()), None)
+        example = table.example(request.flags, known, request.by)
+        tracing = _tracing(request, named, table, example, listener, every_kind=form == "html")
+        with stage(listener, "reading" if request.engine == "local" else "reading on Spark"):
+            passed = table.run(tracing)
+        binding, count = tracing.scores[0].binding, passed.count
+        data = facts_of(example, binding, count.rows_counted, count.rows_bad, passed.total.share)
+    curves = passed.total.builder.curves()
     if request.by:
         curves = tuple(curve for curve in curves if curve.points)
-    binding = replace(tracing.scores[0].binding, features=all_features(tracing.scores))
+    binding = replace(binding, features=all_features(tracing.scores))
     result = DiagramResult(request, curves, binding.label or "label", data, binding)
 
     # Draw.
@@ -176,54 +178,30 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
         from calcli.tables.sink import write_bytes
 
         with stage(listener, "drawing"):
-            write_bytes(rendered(result, form, name), request.output)
+            write_bytes(rendered(result, form, example.name), request.output)
     return result
 
 
-def _here(
-    request: DiagramRequest, begin: Callable[[Source], Tracing], listener: Listener
-) -> tuple[Tracing, DataFacts, str]:
-    """The curves on this machine, the facts about the rows, and the name of the table."""
-    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
-        tracing = begin(source)
-        tally = Tally(source, keep_going=request.bad_rows == "null")
-        with stage(listener, "reading"):
-            for batches in read_batches(tally, tracing.bindings, tracing.scale_checks):
-                tracing.add(batches)
-        binding = tracing.scores[0].binding
-        return tracing, facts_of(source, binding, tally.rows_counted, tally.rows_bad, tracing.share), source.name
-
-
-def _on_spark(
-    request: DiagramRequest, named: NamedScores, begin: Callable[[Source], Tracing], listener: Listener
-) -> tuple[Tracing, DataFacts, str]:
-    """The same on a cluster."""
-    from calcli.spark.diagram import trace
-
-    asked = {"--binning mass": request.binning == "mass", "--bins auto": request.bins == "auto"}
-    if flag := next((flag for flag, given in asked.items() if given), None):
+def _refuse_what_needs_rows(request: DiagramRequest) -> None:
+    """Refuse what a cluster cannot draw, which has only sums over parts of the rows."""
+    needs = {"--binning mass": request.binning == "mass", "--bins auto": request.bins == "auto"}
+    if flag := next((flag for flag, given in needs.items() if given), None):
         raise UsageError(
             f"{flag} needs all rows at once, and --engine spark has only sums over parts of them",
             hint="leave it out, or draw a sample of the rows on one machine",
         )
-    paths = paths_of(request.data, request.input_format, request.delimiter)
-    known = next((model.binding for model in named.models.values()), None)
-    keep_going = request.bad_rows == "null"
-    with stage(listener, "reading on Spark"):
-        tracing, data = trace(paths, request.master, request.flags, known, request.by, begin, keep_going=keep_going)
-    return tracing, data, ", ".join(paths)
 
 
-def _begin(
-    request: DiagramRequest, named: NamedScores, listener: Listener, source: Source, *, every_kind: bool
-) -> Tracing:
-    """The curves of no rows, with columns bound to roles, once for each score."""
-    scores = bind_scores(source, request.flags, named, listener)
+def _tracing(
+    request: DiagramRequest, named: NamedScores, table: Table, example: Source, listener: Listener, *, every_kind: bool
+) -> CurvePass:
+    """The pass that sums up the curves, with columns bound to roles, once for each score."""
+    scores = bind_scores(example, request.flags, named, listener)
     binding = scores[0].binding
     kinds: list[Kind] = [request.kind]
     if every_kind:
         kinds += [kind for kind in ("reliability", "smooth", "rejection") if kind != request.kind]
-    parts = [by_column(source, binding, column, "--by", MOST_GROUPS) for column in request.by]
+    parts = [by_column(example, binding, column, "--by", MOST_GROUPS) for column in request.by]
     names = [score.name for score in scores]
     builder = CurveBuilder(
         names if not parts else list(_group_names(names, request.by, parts)),
@@ -234,7 +212,9 @@ def _begin(
         binning=request.binning,
         bands=request.bands,
     )
-    return Tracing(scores, [part for _, part in parts], builder, np.zeros(len(binding.classes)))
+    raw, *others = scores
+    scores = (replace(raw, binding=table.with_weight_scale(binding)), *others)
+    return CurvePass(scores, [part for _, part in parts], builder)
 
 
 def _group_names(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from calcli.batch import Edges, IntArray, Units
@@ -15,21 +16,23 @@ from calcli.evaluation.compared_scores import (
     all_features,
     bind_scores,
     read_named,
-    scale_checks,
     seen_before,
 )
-from calcli.evaluation.drift import drift_asked, observe, of_no_rows, rows_of
+from calcli.evaluation.drift import drift_asked, new_rows_on_cluster, observe, of_no_rows, rows_of
+from calcli.evaluation.passes import ClusterTable, LocalTable, Passed, Table
 from calcli.evaluation.policies import evaluate_intervals, interval_models, measured_policies, promises_of
 from calcli.evaluation.request import EvaluateRequest
-from calcli.evaluation.score_buffer import BufferedScores, ScoreBuffer, SummedScores
+from calcli.evaluation.score_passes import BufferedScores, RowCountPass, ScoredRows, ScorePass, ScoreTotal
+from calcli.evaluation.score_sums import GroupedSums, SummedScores
 from calcli.fitting.side_inputs import read_edges
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
+from calcli.metrics.base import Options
 from calcli.reports.baseline import Baseline
 from calcli.reports.checks import LabelCheck, score_warnings
 from calcli.reports.conditions import check_gates
 from calcli.reports.gates import parse
-from calcli.reports.groups import TableRows, groups, linked_rows, units_of
+from calcli.reports.groups import TableRows, distinct_groups, groups, linked_rows, units_of, values_of
 from calcli.reports.measuring import (
     Measurements,
     Resampling,
@@ -39,19 +42,22 @@ from calcli.reports.measuring import (
     measure_groups,
     rejection_curves,
     report_on,
+    units_fact,
     with_adjusted,
 )
 from calcli.reports.schema import RAW, Report, ReportWarning
 from calcli.state import Json
-from calcli.tables.load import doubt_of_scale, read_batches
+from calcli.tables.binding_types import Binding
+from calcli.tables.load import doubt_of_scale
 from calcli.tables.request import check_master
 from calcli.tables.row_counts import Tally
-from calcli.tables.source import Source, open_source
+from calcli.tables.source import Source
+from calcli.verbs.engine import opened
 
 
 def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     """Measure the raw score, each artifact's and each column on the same rows."""
-    # What is asked, before any rows are read.
+    # The request is checked before any rows are read.
     check_master(request.engine, request.master)
     chosen = metrics.choose(request.metrics, clusters=True)
     gates = [parse(expression) for expression in request.fail_if]
@@ -60,19 +66,17 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         raise UsageError("--state stores the result of --drift", hint="add --drift ARTIFACT")
     artifacts, columns = read_named(request.all_artifacts, request.scores)
     if (intervals := interval_models(request, artifacts)) is not None:
-        if request.engine != "local":
-            raise UsageError("--engine spark measures scores, and not intervals", hint="evaluate a sample of the rows")
         return evaluate_intervals(request, intervals, listener)
     named_scores = NamedScores.of(artifacts, columns)
     against = _against(request, named_scores)
+    if request.engine != "local":
+        _refuse_what_needs_rows(request, named_scores)
     # The metrics.
-    if request.engine == "spark":
-        from calcli.spark.evaluate import evaluate as evaluate_on_spark
-
-        report = evaluate_on_spark(request, named_scores, chosen, against, listener)
-    else:
-        report = _here(request, named_scores, chosen, against, listener)
-    # What follows from them: the changes since the baseline, and the gates.
+    edges = _edges(request, chosen, named_scores)
+    if edges is not None:
+        named_scores = named_scores.linked_by(edges)
+    report = _Evaluation(request, named_scores, chosen, against, edges, listener).report()
+    # The changes since the baseline, and the gates.
     if baseline is not None:
         report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
     results = check_gates(gates, report, allow_null=request.allow_null)
@@ -89,114 +93,30 @@ def _against(request: EvaluateRequest, named_scores: NamedScores) -> tuple[str, 
     return tuple(dict.fromkeys((RAW, request.versus)))
 
 
-def _here(
-    request: EvaluateRequest,
-    named_scores: NamedScores,
-    chosen: tuple[metrics.MetricSpec, ...],
-    against: Sequence[str],
-    listener: Listener,
-) -> Report:
-    """On this machine."""
-    edges = _edges(request, chosen, named_scores)
-    if edges is not None:
-        named_scores = named_scores.linked_by(edges)
-    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
-        # Every score is bound to its columns.
-        with stage(listener, "looking at the columns"):
-            scores = bind_scores(source, request.flags, named_scores, listener)
-        binding = scores[0].binding
-        tally = Tally(source, keep_going=request.bad_rows == "null")
-        with stage(listener, "reading"):
-            clusters = _clustering(request, source, scores, named_scores, chosen)
-            buffer = _read(request, scores, tally, chosen, clusters, against)
-            beside = _Beside.of(request, scores, tally, edges)
-        with stage(listener, "measuring"):
-            # All metrics of all rows, or those that follow from sums where the rows were too many to keep.
-            rows, names = buffer.done(), class_names(binding)
-            if isinstance(rows, Measurements):
-                measured = _Measured(rows)
-            else:
-                rows = rows if beside.units is None else replace(rows, together=beside.units.rank)
-                measured = _Measured.of(request, rows, beside, chosen, names, against)
-        report = report_on(
-            "evaluate",
-            request.seed,
-            facts_of(source, binding, tally.rows_counted, tally.rows_bad, buffer.share, beside.units),
-            replace(binding, features=all_features(scores)),
-            measured.all_rows,
-            warnings=() if request.options.in_sample else seen_before(source, named_scores.models),
-            groups=with_adjusted(measured.groups),
-            rejection=measured.rejection,
+def _refuse_what_needs_rows(request: EvaluateRequest, named_scores: NamedScores) -> None:
+    """Refuse what a cluster cannot measure, which has only sums over parts of the rows."""
+    if request.edges is not None:
+        raise _whole("--edges")
+    if request.by and request.resample_by is not None:
+        raise UsageError(
+            "--by with --resample-by needs all rows at once, and --engine spark has only sums over parts of them",
+            hint="give one of them, or evaluate a sample of the rows on one machine",
         )
-        if isinstance(rows, BufferedScores):
-            raw = rows.candidates[0].scored(rows)
-            doubts = tuple(score_warnings(LabelCheck.of_scored(raw, len(names)), raw.prob, binding))
-            if named_scores.models and (doubt := doubt_of_scale(source, binding)) is not None:
-                doubts = (ReportWarning("scale", doubt), *doubts)
-            drift = _drift(request, named_scores, rows, tally, names, beside.units)
-            decisions = measured_policies(request, named_scores, rows, tally, beside.units)
-            report = replace(report, drift=drift, decisions=decisions, warnings=(*doubts, *report.warnings))
-    return report
+    for name, model in named_scores.models.items():
+        if model.policy is not None:
+            raise _whole(f"the policy of {name}")
 
 
-class _Beside(NamedTuple):
-    """What rows have beside scores and labels: units, groups by each column of --by, and the pairs that are linked."""
-
-    units: Units | None
-    groupings: Sequence[tuple[str, tuple[tuple[str | None, ...], IntArray]]]
-    linked: IntArray | None
-
-    @classmethod
-    def of(
-        cls, request: EvaluateRequest, scores: Sequence[ComparedScore], rows: TableRows, edges: Edges | None
-    ) -> _Beside:
-        units = units_of(rows, request.resample_by)
-        groupings = [(column, groups(rows, column)) for column in request.by]
-        node_id = next((score.binding.node_id for score in scores if score.binding.node_id is not None), None)
-        return cls(units, groupings, None if edges is None else linked_rows(rows, node_id, edges))
-
-
-class _Measured(NamedTuple):
-    """The numbers of all rows, and of groups of them, and the rejection curves."""
-
-    all_rows: Measurements
-    groups: Sequence[dict[str, Json]] = ()
-    rejection: Sequence[dict[str, Json]] = ()
-
-    @classmethod
-    def of(
-        cls,
-        request: EvaluateRequest,
-        rows: BufferedScores,
-        beside: _Beside,
-        chosen: tuple[metrics.MetricSpec, ...],
-        names: tuple[str, ...],
-        against: Sequence[str],
-    ) -> _Measured:
-        options = request.options.of_rows(rows.candidates[0].scored(rows).rows)  # of groups as of all rows
-        resampling = Resampling(request.bootstrap, request.seed, rows.together) if request.bootstrap else None
-        measured = measure_all(
-            rows.candidates,
-            rows,
-            chosen,
-            options,
-            names,
-            against=against,
-            resampling=resampling,
-            clusters=rows.clusters,
-            edges=beside.linked,
-            kinds=request.kinds,
-        )
-        grouped = [
-            entry
-            for column, codes in beside.groupings
-            for entry in measure_groups(rows.candidates, rows, chosen, options, names, column, codes, rows.clusters)
-        ]
-        return cls(measured, grouped, rejection_curves(rows.candidates, rows) if request.rejection else ())
+def _whole(what: str) -> UsageError:
+    """The refusal of a flag or a score for which sums are not enough."""
+    return UsageError(
+        f"{what} needs all rows at once, and --engine spark has only sums over parts of them",
+        hint=f"leave out {what}, or evaluate a sample of the rows on one machine",
+    )
 
 
 def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named_scores: NamedScores) -> Edges | None:
-    """The edge list, which must be of use to a metric or an artifact."""
+    """The edge list, if one is given; a metric or an artifact must use it."""
     if request.edges is None:
         return None
     if not named_scores.linked and all(metric.family != "linked" for metric in chosen):
@@ -207,59 +127,225 @@ def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named
     return read_edges(request.edges)[0]
 
 
-def _clustering(
-    request: EvaluateRequest,
-    source: Source,
-    scores: Sequence[ComparedScore],
-    named_scores: NamedScores,
-    chosen: tuple[metrics.MetricSpec, ...],
-) -> Clustering | None:
-    """The clusters of the rows, where a metric has them for bins."""
-    if any(metric.family == "clustered" for metric in chosen):
-        return clustering(source, scores, named_scores.models, request.clusters_from, request.flags, request.seed)
-    if request.clusters_from is not None:
-        raise UsageError(
-            "--clusters-from is for the metric cece, which is not measured here", hint="add cece to --metrics"
+@dataclass(frozen=True, slots=True)
+class _RowContext:
+    """The facts about rows beside scores and labels.
+
+    Attributes
+    ----------
+    units_fact
+        The report's `data.units`.
+    units
+        The unit of each row.
+    groupings
+        For each column of --by the names of its groups, and the group of each row.
+    linked
+        The pairs of rows that an edge links.
+    """
+
+    units_fact: Mapping[str, Json] | None = None
+    units: Units | None = None
+    groupings: Sequence[tuple[str, tuple[tuple[str | None, ...], IntArray]]] = ()
+    linked: IntArray | None = None
+
+    @classmethod
+    def of(
+        cls, request: EvaluateRequest, scores: Sequence[ComparedScore], rows: TableRows, edges: Edges | None
+    ) -> _RowContext:
+        units = units_of(rows, request.resample_by)
+        groupings = [(column, groups(rows, column)) for column in request.by]
+        node_id = next((score.binding.node_id for score in scores if score.binding.node_id is not None), None)
+        linked = None if edges is None else linked_rows(rows, node_id, edges)
+        return cls(None if units is None else units_fact(units), units, groupings, linked)
+
+
+class _Gathered(NamedTuple):
+    """The pass that was made over all rows, and its findings."""
+
+    measuring: ScorePass
+    passed: Passed[ScoreTotal]
+    context: _RowContext
+
+
+class _Measured(NamedTuple):
+    """The numbers of all rows, and of groups of them, and the rejection curves."""
+
+    all_rows: Measurements
+    groups: Sequence[dict[str, Json]] = ()
+    rejection: Sequence[dict[str, Json]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluation:
+    """The scores that a request compares, and the metrics in which it does."""
+
+    request: EvaluateRequest
+    named_scores: NamedScores
+    chosen: tuple[metrics.MetricSpec, ...]
+    against: tuple[str, ...]
+    edges: Edges | None
+    listener: Listener
+
+    def report(self) -> Report:
+        request, listener = self.request, self.listener
+        with opened(request) as table:
+            here = isinstance(table, LocalTable)
+            with stage(listener, "looking at the columns"):
+                example, scores = self._bound(table)
+            binding = scores[0].binding
+            with stage(listener, "reading" if here else "measuring on Spark"):
+                gathered = self._gathered(table, example, scores)
+            measuring, passed, context = gathered
+            with stage(listener, "measuring"):
+                # All metrics of all rows, or those that follow from sums where the rows are not all here.
+                rows = measuring.held(passed.total)
+                if rows is None:
+                    measured = self._from_sums(gathered)
+                else:
+                    rows = rows if context.units is None else replace(rows, together=context.units.rank)
+                    measured = self._from_rows(rows, class_names(binding), context)
+            count, share = passed.count, passed.total.share
+            facts = facts_of(example, binding, count.rows_counted, count.rows_bad, share)
+            report = report_on(
+                "evaluate",
+                request.seed,
+                replace(facts, units=context.units_fact),
+                replace(binding, features=all_features(scores)),
+                measured.all_rows,
+                warnings=() if request.options.in_sample else seen_before(example, self.named_scores.models),
+                groups=with_adjusted(measured.groups),
+                rejection=measured.rejection,
+            )
+            if rows is not None:
+                report = replace(report, warnings=(*self._doubts(example, binding, rows), *report.warnings))
+            report = replace(report, drift=self._drift(table, gathered, rows))
+            if rows is not None and isinstance(table, LocalTable):
+                decisions = measured_policies(request, self.named_scores, rows, table.tally, context.units)
+                report = replace(report, decisions=decisions)
+        return report
+
+    def _bound(self, table: Table) -> tuple[Source, tuple[ComparedScore, ...]]:
+        """The scores, bound to their columns in the table or in an example of it."""
+        request = self.request
+        known = next((model.binding for model in self.named_scores.models.values()), None)
+        groups = [*request.by, *([] if request.clusters_from is None else [request.clusters_from])]
+        example = table.example(request.flags, known, groups)
+        scores = bind_scores(example, request.flags, self.named_scores, self.listener)
+        if request.engine != "local":
+            for score in scores:
+                if score.whole_table:
+                    raise _whole(score.name)
+        raw, *others = scores
+        return example, (replace(raw, binding=table.with_weight_scale(raw.binding)), *others)
+
+    def _gathered(
+        self, table: LocalTable | ClusterTable, example: Source, scores: Sequence[ComparedScore]
+    ) -> _Gathered:
+        """The rows under each score, held here, or summed on a cluster. Features are read in chunks, and never kept."""
+        request, options = self.request, self.request.options
+        rows = ScoredRows(scores, self._clustering(example, scores))
+        if isinstance(table, LocalTable):
+            auto = "--bins auto" if options.bins == "auto" else None
+            whole_for = request.whole_for(scores) or auto
+            measuring = ScorePass(rows, self._no_sums(scores, options), holds=True, whole_for=whole_for)
+            passed = table.run(measuring)
+            return _Gathered(measuring, passed, _RowContext.of(request, scores, table.tally, self.edges))
+        units: dict[str, Json] | None = None
+        if (column := request.resample_by) is not None:
+            units = {"column": column, "count": table.count_units(column), "in_order": False}
+        if options.bins == "auto":
+            with stage(self.listener, "counting rows on Spark"):
+                options = options.of_rows(table.run(RowCountPass(rows)).total)
+        sums, examples = self._no_sums(scores, options), Tally(example, keep_going=True)
+        groups = [
+            GroupedSums(by, distinct_groups(values_of(examples, by, "--by"), by), sums, options) for by in request.by
+        ]
+        key = None
+        if sums.units is not None:
+            table = table.with_units(column, request.seed)
+            key = table.unit_key
+        measuring = ScorePass(rows, sums, groups, key)
+        return _Gathered(measuring, table.run(measuring), _RowContext(units))
+
+    def _no_sums(self, scores: Sequence[ComparedScore], options: Options) -> SummedScores:
+        """The sums over no rows."""
+        return SummedScores.nothing(
+            [score.name for score in scores],
+            class_names(scores[0].binding),
+            self.chosen,
+            options,
+            self.request.kinds,
+            against=self.against,
+            by_unit=self.request.bootstrap > 0,
+            together=self.request.resample_by is not None,
         )
-    return None
 
-
-def _read(
-    request: EvaluateRequest,
-    scores: Sequence[ComparedScore],
-    tally: Tally,
-    chosen: tuple[metrics.MetricSpec, ...],
-    clusters: Clustering | None,
-    against: Sequence[str],
-) -> ScoreBuffer:
-    """The probabilities of every good row, and its cluster. Features are read in chunks, and never kept."""
-    names = [score.name for score in scores]
-    classes = class_names(scores[0].binding)
-    sums = SummedScores.nothing(names, classes, chosen, request.options, request.kinds, against=against)
-    auto = "--bins auto" if request.options.bins == "auto" else None
-    buffer = ScoreBuffer(scores, sums, clusters, whole_for=request.whole_for(scores) or auto)
-    bindings, suspect = [score.binding for score in scores], scale_checks(scores)
-    if clusters is not None:
-        bindings.append(clusters.binding)
-        suspect.append(None)
-    for batches in read_batches(tally, bindings, suspect):
-        buffer.add(batches)
-    return buffer
-
-
-def _drift(
-    request: EvaluateRequest,
-    named_scores: NamedScores,
-    rows: BufferedScores,
-    tally: Tally,
-    names: Sequence[str],
-    units: Units | None,
-) -> Mapping[str, Json] | None:
-    """Whether the calibration of the artifact of --drift has moved, and its policy keeps its promise."""
-    if request.drift is None:
+    def _clustering(self, example: Source, scores: Sequence[ComparedScore]) -> Clustering | None:
+        """The clusters of the rows, where a metric has them for bins."""
+        request, here = self.request, self.request.engine == "local"
+        if any(metric.family == "clustered" for metric in self.chosen):
+            models = self.named_scores.models
+            return clustering(
+                example, scores, models, request.clusters_from, request.flags, request.seed, from_features=here
+            )
+        if request.clusters_from is not None and here:
+            raise UsageError(
+                "--clusters-from is for the metric cece, which is not measured here", hint="add cece to --metrics"
+            )
         return None
-    place, model, state = drift_asked(request, request.drift, named_scores)
-    prob = rows.candidates[place].prob
-    promises = promises_of(model, prob, rows, tally, units)
-    new_rows = rows_of(tally, prob, rows.labels, rows.weight, promises)
-    return observe(model, state, names, new_rows, of_no_rows(promises, len(prob))).to_json()
+
+    def _from_sums(self, gathered: _Gathered) -> _Measured:
+        total, replicates = gathered.passed.total, None
+        if self.request.bootstrap and total.sums.units is not None:
+            replicates = total.sums.units.bootstrap(self.request.bootstrap, self.request.seed)
+        groups = [entry for grouped in total.groups for entry in grouped.entries()]
+        return _Measured(gathered.measuring.measured(total, replicates), groups)
+
+    def _from_rows(self, rows: BufferedScores, names: tuple[str, ...], context: _RowContext) -> _Measured:
+        request, candidates = self.request, rows.candidates
+        options = request.options.of_rows(candidates[0].scored(rows).rows)  # of groups as of all rows
+        resampling = Resampling(request.bootstrap, request.seed, rows.together) if request.bootstrap else None
+        measured = measure_all(
+            candidates,
+            rows,
+            self.chosen,
+            options,
+            names,
+            against=self.against,
+            resampling=resampling,
+            clusters=rows.clusters,
+            edges=context.linked,
+            kinds=request.kinds,
+        )
+        grouped = [
+            entry
+            for column, codes in context.groupings
+            for entry in measure_groups(candidates, rows, self.chosen, options, names, column, codes, rows.clusters)
+        ]
+        return _Measured(measured, grouped, rejection_curves(candidates, rows) if request.rejection else ())
+
+    def _doubts(self, source: Source, binding: Binding, rows: BufferedScores) -> tuple[ReportWarning, ...]:
+        """Warnings of a score that may be another one, or of another scale."""
+        raw = rows.candidates[0].scored(rows)
+        doubts = tuple(score_warnings(LabelCheck.of_scored(raw, len(class_names(binding))), raw.prob, binding))
+        if self.named_scores.models and (doubt := doubt_of_scale(source, binding)) is not None:
+            return (ReportWarning("scale", doubt), *doubts)
+        return doubts
+
+    def _drift(
+        self, table: LocalTable | ClusterTable, gathered: _Gathered, rows: BufferedScores | None
+    ) -> Mapping[str, Json] | None:
+        """Whether the calibration of the artifact of --drift has moved, and its policy keeps its promise."""
+        if self.request.drift is None:
+            return None
+        place, model, state = drift_asked(self.request, self.request.drift, self.named_scores)
+        names = class_names(gathered.measuring.rows.scores[0].binding)
+        if isinstance(table, LocalTable):
+            assert rows is not None  # `whole_for` has refused too many
+            prob = rows.candidates[place].prob
+            promises = promises_of(model, prob, rows, table.tally, gathered.context.units)
+            new_rows = rows_of(table.tally, prob, rows.labels, rows.weight, promises)
+            return observe(model, state, names, new_rows, of_no_rows(promises, len(prob))).to_json()
+        new_there = partial(new_rows_on_cluster, table, gathered.measuring.rows, place)
+        with stage(self.listener, "testing for drift on Spark"):
+            return observe(model, state, names, new_there).to_json()

@@ -32,7 +32,7 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 SCHEMA = "calcli.explanation/1"
 
 MOST_ROWS = 200
-"""Of more rows so many are explained, drawn by chance."""
+"""So many rows at most are explained, drawn by chance."""
 
 BACKGROUND = 50
 """So many rows, drawn by chance, stand for what a column can be."""
@@ -63,7 +63,7 @@ class ExplainRequest:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What each column adds to the log-odds of the calibrated probability minus those of the raw one.
+    """The share of each column in the log-odds of the calibrated probability minus those of the raw one.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Explanation:
 
     @property
     def title(self) -> str:
-        """What is explained, in one line."""
+        """A line that names the artifact, the rows and, for one row, the change of its probability."""
         name = as_text(folder(self.request.artifact))
         if self.row is None:
             return f"{name}: calibrated minus raw log-odds of {len(self.values)} rows"
@@ -188,7 +188,7 @@ def _drawn(request: ExplainRequest, count: int) -> tuple[IntArray, IntArray]:
 def _contributions(
     model: CalibratorModel, batch: Batch, rows: IntArray, background: IntArray, seed: int
 ) -> Contributions:
-    """By the method itself where it can, else by trying orders of the columns."""
+    """The contributions, by the method itself where it can give them, else by trying orders of the columns."""
     calibrator, score = model.calibrator, "score"
     while score in batch.features:
         score += "_"

@@ -50,9 +50,9 @@ def trial_rows(
         with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
             yield TrialRows(source)
         return
-    from calcli.spark.sample import drawn
+    from calcli.spark.sample import sampled_table
 
-    with drawn(request, flags, unit, listener, known) as sample:
+    with sampled_table(request, flags, unit, listener, known) as sample:
         yield sample
 
 

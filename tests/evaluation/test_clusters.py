@@ -15,7 +15,7 @@ from calcli.artifacts import store
 from calcli.cli.main import main
 from calcli.errors import DataError, UsageError
 from calcli.evaluation import clusters as clustering
-from calcli.evaluation import score_buffer as collect
+from calcli.evaluation import score_passes as collect
 from calcli.fitting.side_inputs import SideFiles
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored

@@ -84,9 +84,16 @@ def test_names_are_unique_over_artifacts_and_columns(fitted: Path) -> None:
             calcli.evaluate(scored(), artifacts=("m",), scores=scores)
 
 
-def test_a_column_that_is_absent_gets_the_nearest_name(here: Path) -> None:
-    with pytest.raises(DataError, match=r"--score: no columns fin_<class>, and no column 'fin'; did you mean 'fine'"):
-        calcli.evaluate(scored(), scores=("fin",))
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ("fin", r"--score: no columns fin_<class>, and no column 'fin'; did you mean 'fine'"),
+        ("logit", "'logit' looks like logits"),
+    ],
+)
+def test_a_column_must_be_there_and_hold_probabilities(here: Path, column: str, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        calcli.evaluate(scored(), scores=(column,))
 
 
 def test_a_column_that_is_named_like_a_raw_score_is_not_taken_for_it(here: Path) -> None:
@@ -104,11 +111,6 @@ def test_without_a_raw_score_the_way_out_is_said_and_works(here: Path) -> None:
         calcli.evaluate(frame, scores=("fine",))
     report = calcli.evaluate(frame, flags=calcli.Flags(prob="fine"))
     assert report.value("raw", "nll") == pytest.approx(log_loss(frame["label"], frame["fine"]), rel=1e-9)
-
-
-def test_logits_are_no_probabilities(here: Path) -> None:
-    with pytest.raises(DataError, match="'logit' looks like logits"):
-        calcli.evaluate(scored(), scores=("logit",))
 
 
 @pytest.mark.parametrize("where", ["logit", "fine", "both"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -24,70 +25,66 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_days(tmp_path_factory.mktemp("evaluate") / "days")
 
 
+def report_of(driver: Driver, table: Path, *words: str, code: int = 0) -> dict[str, Any]:
+    """The report on a cluster."""
+    done = driver.run("evaluate", str(table), *words, "--format", "json", "--engine", "spark")
+    assert done.code == code, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 def test_the_numbers_are_those_of_one_machine(days: Path, driver: Driver, tmp_path: Path) -> None:
     kept = str(tmp_path / "kept")
     calcli.fit(ordered(days), method="isotonic", output=kept)
-    words = ("--with", kept, "--weight", "w", "--metrics", SUMMED, "--format", "json", "--engine", "spark")
-    done = driver.run("evaluate", str(days), *words)
-    assert done.code == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = report_of(driver, days, "--with", kept, "--weight", "w", "--metrics", SUMMED)
     report = calcli.evaluate(days, artifacts=(kept,), metrics=SUMMED, flags=calcli.Flags(weight="w")).to_json()
     assert_same_numbers(found, report)
     assert found["binding"] == report["binding"]
     assert [score["source"] for score in found["scores"]] == [score["source"] for score in report["scores"]]
 
 
-def test_bins_of_equal_mass_are_as_near_as_they_say(days: Path, driver: Driver, tmp_path: Path) -> None:
-    words = ("--binning", "mass", "--metrics", "ece,classwise_ece", "--rejection", "--format", "json")
-    done = driver.run("evaluate", str(days), *words, "--engine", "spark")
-    assert done.code == 0, done.stderr
-    found = json.loads(done.stdout)
-    options = calcli.Options(binning="mass")
-    report = calcli.evaluate(days, metrics="ece,classwise_ece", options=options, rejection=True)
+def test_bins_of_equal_mass_are_as_near_as_they_say(days: Path, driver: Driver) -> None:
+    metrics = "ece,classwise_ece"
+    found = report_of(driver, days, "--binning", "mass", "--metrics", metrics, "--rejection")
+    report = calcli.evaluate(days, metrics=metrics, options=calcli.Options(binning="mass"), rejection=True)
     assert found["definitions"]["ece"]["approximation"].startswith("histogram: cut between log-odds 1/4096 apart")
     assert_same_numbers(found, report.to_json())
 
 
 def test_the_number_of_bins_follows_from_the_number_of_rows(days: Path, driver: Driver) -> None:
     """Rows of weight zero and bad rows do not count."""
-    words = ("--weight", "zeroed", "--prob", "holey", "--bad-rows", "null", "--metrics", "ece,classwise_ece")
-    table = days.parent / "holey"
+    table, metrics = days.parent / "holey", "ece,classwise_ece"
     frame = ordered(days).with_columns(zeroed=pl.int_range(pl.len()) % 3, holey=1 / (1 + (-pl.col("logit")).exp()))
     table.mkdir()
     frame.with_columns(pl.when(pl.int_range(pl.len()) % 5 > 0).then("holey")).write_parquet(table / "part.parquet")
-    done = driver.run("evaluate", str(table), *words, "--bins", "auto", "--format", "json", "--engine", "spark")
-    assert done.code == 0, done.stderr
-    flags = calcli.Flags(weight="zeroed", prob="holey")
-    options = calcli.Options(bins="auto")
-    report = calcli.evaluate(table, metrics="ece,classwise_ece", options=options, flags=flags, bad_rows="null")
-    assert_same_numbers(json.loads(done.stdout), report.to_json())
+    words = ("--weight", "zeroed", "--prob", "holey", "--bad-rows", "null", "--metrics", metrics, "--bins", "auto")
+    found = report_of(driver, table, *words)
+    flags, options = calcli.Flags(weight="zeroed", prob="holey"), calcli.Options(bins="auto")
+    report = calcli.evaluate(table, metrics=metrics, options=options, flags=flags, bad_rows="null")
+    assert_same_numbers(found, report.to_json())
 
 
 def test_more_classes_and_columns(driver: Driver, tmp_path: Path) -> None:
-    table = str(tmp_path / "breeds.parquet")
+    table, metrics = tmp_path / "breeds.parquet", "nll,brier,auc,ece"
     breeds().with_columns(pl.lit(0.25).alias(f"flat_{name}") for name in "abcd").write_parquet(table)
-    words = ("--score", "flat", "--metrics", "nll,brier,auc,ece", "--format", "json", "--engine", "spark")
-    done = driver.run("evaluate", table, *words)
-    assert done.code == 0, done.stderr
-    report = calcli.evaluate(table, scores=("flat",), metrics="nll,brier,auc,ece").to_json()
-    assert_same_numbers(json.loads(done.stdout), report)
+    found = report_of(driver, table, "--score", "flat", "--metrics", metrics)
+    assert_same_numbers(found, calcli.evaluate(table, scores=("flat",), metrics=metrics).to_json())
 
 
-def test_clusters_are_those_of_an_artifact(days: Path, driver: Driver, tmp_path: Path) -> None:
-    kept = str(tmp_path / "kept")
+def test_clusters_are_those_of_an_artifact_or_a_column(days: Path, driver: Driver, tmp_path: Path) -> None:
+    kept, metrics = str(tmp_path / "kept"), "cece,cece_ada"
     calcli.fit(days, method="ccl", output=kept, params={"clusters": 3}, holdout="none")
-    words = ("--metrics", "cece,cece_ada", "--format", "json", "--engine", "spark")
-    done = driver.run("evaluate", str(days), "--with", kept, *words)
-    assert done.code == 0, done.stderr
-    report = calcli.evaluate(days, artifacts=(kept,), metrics="cece,cece_ada")
-    assert_same_numbers(json.loads(done.stdout), report.to_json())
+    for words, given in (
+        (("--with", kept), {"artifacts": (kept,)}),
+        (("--clusters-from", "age"), {"clusters_from": "age"}),
+    ):
+        found = report_of(driver, days, *words, "--metrics", metrics)
+        assert_same_numbers(found, calcli.evaluate(days, metrics=metrics, **given).to_json())
 
 
 def test_what_does_not_add_up_is_null_and_gates_see_the_rest(days: Path, driver: Driver) -> None:
-    words = ("--metrics", "nll,slope,cece", "--format", "json", "--fail-if", "nll > 0.1", "--engine", "spark")
-    done = driver.run("evaluate", str(days), *words)
-    assert done.code == 1, done.stderr
-    metrics = json.loads(done.stdout)["scores"][0]["metrics"]
+    found = report_of(driver, days, "--metrics", "nll,slope,cece", "--fail-if", "nll > 0.1", code=1)
+    metrics = found["scores"][0]["metrics"]
     assert metrics["nll"]["value"] is not None
     assert (metrics["slope"]["value"], metrics["slope"]["reason"]) == (None, MANY)
     assert metrics["cece"]["value"] is None
@@ -96,10 +93,7 @@ def test_what_does_not_add_up_is_null_and_gates_see_the_rest(days: Path, driver:
 def test_groups_are_those_of_one_machine(days: Path, driver: Driver) -> None:
     """The test of a group sees narrow cells of the probability, so that its p-value is near that of the rows."""
     summed = SUMMED.removesuffix(",mvce")  # where labels are few, one machine samples it
-    words = ("--by", "age,day", "--metrics", summed, "--format", "json", "--engine", "spark")
-    done = driver.run("evaluate", str(days), "--weight", "w", *words)
-    assert done.code == 0, done.stderr
-    found = json.loads(done.stdout)["groups"]
+    found = report_of(driver, days, "--weight", "w", "--by", "age,day", "--metrics", summed)["groups"]
     flags = calcli.Flags(weight="w")
     expected = calcli.evaluate(days, by=("age", "day"), metrics=summed, flags=flags).to_json()["groups"]
     assert len(expected) > 3
@@ -120,12 +114,9 @@ def test_differences_from_another_score_and_by_unit(days: Path, driver: Driver, 
     calcli.fit(ordered(days), method="isotonic", output=kept)
     calcli.fit(ordered(days), method="platt", output=other)
     words = ("--with", kept, "--with", other, "--versus", "other", "--metrics", "nll,brier")
-    engine = ("--format", "json", "--engine", "spark")
     known = {"artifacts": (kept, other), "versus": "other", "metrics": "nll,brier"}
     for more, given in (((), {}), (("--resample-by", "age"), {"resample_by": "age"})):
-        done = driver.run("evaluate", str(days), *words, *more, *engine)
-        assert done.code == 0, done.stderr
-        found, report = json.loads(done.stdout), calcli.evaluate(days, **known, **given).to_json()
+        found, report = report_of(driver, days, *words, *more), calcli.evaluate(days, **known, **given).to_json()
         assert len(report["differences"]) == 8
         assert_near(found["differences"], report["differences"], abs=1e-9)
         assert found["data"]["units"] == report["data"]["units"]
@@ -179,14 +170,6 @@ def test_drift_is_found_as_on_one_machine(days: Path, driver: Driver, tmp_path: 
     assert [[night["rows"], len(night["sha256"])] for night in logs[1]] == [[1500, 1]] * 3
     for one, other in zip(*logs, strict=True):
         assert_near(other["mean"], one["mean"], rel=1e-9)
-
-
-def test_clusters_are_those_of_a_column(days: Path, driver: Driver) -> None:
-    words = ("--metrics", "cece,cece_ada", "--clusters-from", "age", "--format", "json", "--engine", "spark")
-    done = driver.run("evaluate", str(days), *words)
-    assert done.code == 0, done.stderr
-    report = calcli.evaluate(days, metrics="cece,cece_ada", clusters_from="age")
-    assert_same_numbers(json.loads(done.stdout), report.to_json())
 
 
 @pytest.mark.parametrize(

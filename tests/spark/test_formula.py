@@ -11,7 +11,7 @@ import pytest
 
 import calcli
 from calcli.expressions import Compared, Input, Lookup, Number, Steps, Term, total
-from calcli.spark.formula import is_short
+from calcli.spark.columns import is_short
 from tests.support.samples import breeds
 from tests.support.shell import calcli as run
 from tests.support.shell import environment

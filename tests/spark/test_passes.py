@@ -11,6 +11,7 @@ import pytest
 import calcli
 from calcli.batch import Batch
 from calcli.errors import DataError
+from calcli.evaluation.passes import Passed, add_up
 from calcli.fitting.held_out import Holdout, KeyedFolds
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import LEAST
@@ -19,9 +20,9 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.spark import passes
+from calcli.spark.engine import _weights
 from calcli.spark.passes import FitSums, KeyedRows, MetricsPass, SumsPass
 from calcli.spark.rows import KEY, KEYS
-from calcli.spark.table import _sums
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
 from calcli.tables.source import open_source
@@ -35,16 +36,20 @@ def keyed(rows: int = 1200) -> pl.DataFrame:
     return clicks(rows).with_columns(pl.Series(KEY, key))
 
 
-def rows_of(frame: pl.DataFrame, *, keep_going: bool = False) -> KeyedRows:
+def rows_of(frame: pl.DataFrame) -> KeyedRows:
     with open_source(frame.drop(KEY)) as source:
         binding = bind(source, Flags(weight="w"), features=False)
-    return KeyedRows("days", binding, KeyedFolds(Holdout("cv", folds=3), KEYS), keep_going)
+    return KeyedRows(binding, KeyedFolds(Holdout("cv", folds=3), KEYS))
 
 
-def gathered(rows: KeyedRows, *frames: pl.DataFrame, spec: MethodSpec = PLATT) -> FitSums:
+def gathered(
+    rows: KeyedRows, *frames: pl.DataFrame, spec: MethodSpec = PLATT, keep_going: bool = False
+) -> Passed[FitSums]:
     """As workers do: each gets the work as a pickle, and sends a pickle back."""
     work = pickle.dumps(SumsPass(rows, spec, spec.resolve()))
-    total, *others = (pickle.loads(pickle.dumps(pickle.loads(work)(iter([frame])))) for frame in frames)
+    total, *others = (
+        pickle.loads(pickle.dumps(add_up(pickle.loads(work), "days", keep_going, [frame]))) for frame in frames
+    )
     for other in others:
         total += other
     return total
@@ -53,7 +58,7 @@ def gathered(rows: KeyedRows, *frames: pl.DataFrame, spec: MethodSpec = PLATT) -
 def test_sums_of_parts_are_those_of_the_whole() -> None:
     frame = keyed()
     rows = rows_of(frame)
-    whole, parts = gathered(rows, frame), gathered(rows, frame[:500], frame[500:501], frame[501:])
+    whole, parts = gathered(rows, frame).total, gathered(rows, frame[:500], frame[500:501], frame[501:]).total
     assert sorted(parts.sums) == [0, 1, 2]
     for fold, sums in whole.sums.items():
         for name, array in sums.arrays.items():
@@ -68,8 +73,8 @@ def test_sums_of_parts_are_those_of_the_whole() -> None:
 @pytest.mark.parametrize("name", [row.name for row in catalog.specs() if row.sums in ("yes", "binary", "scores")])
 def test_every_method_of_sums_is_fitted_from_parts(name: str) -> None:
     frame, spec = keyed(), catalog.find(name)
-    whole = KeyedRows("days", rows_of(frame).binding, None, keep_going=False)
-    total = gathered(whole, frame[:500], frame[500:501], frame[501:], spec=spec)
+    whole = KeyedRows(rows_of(frame).binding, None)
+    total = gathered(whole, frame[:500], frame[500:501], frame[501:], spec=spec).total
     found = calibrator.finish(spec, total.sums[0], spec.resolve(), classes=2)
     expected = calcli.fit(frame, method=name, holdout="none", flags=Flags(weight="w", features=())).model
     scores = Batch(frame["logit"].to_numpy())
@@ -80,10 +85,8 @@ def test_near_scores_are_one_where_there_are_too_many(monkeypatch: pytest.Monkey
     """The fit is that of rows whose scores are the middles of their cells, and the report says how wide these are."""
     monkeypatch.setattr(passes, "MOST_SCORES", LEAST)
     frame, isotonic = keyed(3 * LEAST), catalog.find("isotonic")
-    whole = KeyedRows("days", rows_of(frame).binding, None, keep_going=False)
-    adding = SumsPass(whole, isotonic, {})
-    one, two = (adding(iter([part])) for part in (frame[:5000], frame[5000:]))
-    one += two
+    whole = KeyedRows(rows_of(frame).binding, None)
+    one = gathered(whole, frame[:5000], frame[5000:], spec=isotonic).total
     (step,) = {one.step} - {0.0}
     assert frame["logit"].n_unique() > LEAST >= len(one.sums[0].scores["all"].score)
     moved = frame.with_columns(logit=((frame["logit"] / step).floor() + 0.5) * step)
@@ -97,7 +100,7 @@ def test_without_calibrators_all_rows_are_measured() -> None:
     frame = keyed()
     chosen = metrics.choose("nll")
     measuring = MetricsPass(rows_of(frame), {"platt": {}}, "platt", PLAIN, chosen, Options())
-    found = measuring(iter([frame[:7], frame[7:]]))
+    found = add_up(measuring, "days", False, [frame[:7], frame[7:]]).total
     assert found.rows == 1200
     assert not found.log_odds.sums.any()
     p = 1 / (1 + np.exp(-frame["logit"].to_numpy()))
@@ -110,16 +113,16 @@ def test_bad_rows_are_counted_over_all_parts() -> None:
     frame = keyed().with_columns(logit=pl.when(pl.col("row_id") % 100 != 3).then(pl.col("logit")))
     with pytest.raises(DataError, match=r"days has 12 bad rows of 1,200: the score is missing"):
         gathered(rows_of(frame), frame[:600], frame[600:]).judge()
-    kept = gathered(rows_of(frame, keep_going=True), frame[:600], frame[600:])
+    kept = gathered(rows_of(frame), frame[:600], frame[600:], keep_going=True)
     kept.judge()
-    assert (kept.count.rows, kept.count.rows_bad, kept.labels.sum()) == (1200, 12, 1188)
+    assert (kept.count.rows, kept.count.rows_bad, kept.total.labels.sum()) == (1200, 12, 1188)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e300, 1e-300])
 def test_weights_of_parts_have_the_scale_of_the_whole(unit: float) -> None:
     weight = keyed().with_columns(w=unit * (1 + pl.col("w")))
-    total = _sums("w", iter([weight[:7], weight[7:500]]))
-    total += _sums("w", iter([weight[500:]]))
+    total = _weights("w", iter([weight[:7], weight[7:500]]))
+    total += _weights("w", iter([weight[500:]]))
     scaled = total.scale("w").apply(weight["w"].to_numpy())
     own = 1 + keyed()["w"].to_numpy()
     np.testing.assert_allclose(scaled, own * own.sum() / (own @ own), rtol=1e-7)

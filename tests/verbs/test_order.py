@@ -12,7 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import calcli
 from calcli.batch import Batch
-from calcli.evaluation import score_buffer
+from calcli.evaluation import score_passes
 from calcli.fitting.held_out import Holdout, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.verbs.export import ExportRequest
@@ -37,7 +37,7 @@ def bayes(rows: int = 400, classes: int = 2, seed: int = 0) -> pl.DataFrame:
 
 
 def in_sums(frame: pl.DataFrame, monkeypatch: pytest.MonkeyPatch, **options: object) -> float:
-    monkeypatch.setattr(score_buffer, "HELD", 10)
+    monkeypatch.setattr(score_passes, "HELD", 10)
     return calcli.evaluate(frame, metrics="auc", **options).value("raw", "auc")
 
 

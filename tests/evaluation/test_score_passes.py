@@ -10,8 +10,8 @@ import pytest
 
 import calcli
 from calcli.errors import UsageError
-from calcli.evaluation import score_buffer as collect
-from calcli.evaluation.score_buffer import _Growing
+from calcli.evaluation import score_passes
+from calcli.evaluation.score_passes import _Growing
 from calcli.reports.schema import Report
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
@@ -19,7 +19,7 @@ from tests.support.samples import breeds, clicks
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collect, "HELD", 1500)
+    monkeypatch.setattr(score_passes, "HELD", 1500)
 
 
 def chunked(frame: pl.DataFrame, size: int = 700) -> pl.LazyFrame:
@@ -28,7 +28,7 @@ def chunked(frame: pl.DataFrame, size: int = 700) -> pl.LazyFrame:
 
 def both_ways(monkeypatch: pytest.MonkeyPatch, frame: pl.DataFrame, **how: object) -> tuple[Report, Report]:
     held = calcli.evaluate(chunked(frame), **how)
-    monkeypatch.setattr(collect, "HELD", 1500)
+    monkeypatch.setattr(score_passes, "HELD", 1500)
     return held, calcli.evaluate(chunked(frame), **how)
 
 

@@ -1,7 +1,7 @@
-"""Totals over the rows of a cluster: workers add up their tasks, the driver gets the sums.
+"""Spark as an engine: a table on a cluster, over which passes run, and the totals of its tasks.
 
 The workers get rows as Arrow batches (`mapInArrow`): these become frames of polars without a copy, and so the workers
-run the very code of one machine. What adds up is pickled into the task, and needs calcli there.
+run the very code of one machine. A pass is pickled into the task, and needs calcli there.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import operator
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -19,8 +22,28 @@ import polars as pl
 import pyarrow as pa
 
 from calcli.errors import DataError
-from calcli.spark.rows import column_named, numbered, refuse_paths
-from calcli.spark.session import connected, failures
+from calcli.evaluation.passes import Pass, Passed, add_up
+from calcli.reports.groups import MOST_GROUPS
+from calcli.spark.rows import (
+    KEY,
+    column_named,
+    count_rows,
+    distinct_values,
+    example_rows,
+    files_of,
+    numbered,
+    of_files,
+    read_table,
+    refuse_paths,
+    with_units,
+)
+from calcli.spark.session import connected, failures, spark_session
+from calcli.tables.arrays import numbers
+from calcli.tables.binding import label_column, with_scale
+from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.labels import MOST
+from calcli.tables.source import Source
+from calcli.tables.weights import WeightSums
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -39,6 +62,78 @@ AddUp: TypeAlias = Callable[[Iterator[pl.DataFrame]], Total]
 Block = TypeVar("Block")
 Encode: TypeAlias = Callable[[Iterator[pl.DataFrame]], Iterator[Block]]
 """Makes blocks of the rows of one task; both are pickled."""
+
+
+@dataclass(frozen=True)
+class SparkTable:
+    """A table on a cluster.
+
+    Attributes
+    ----------
+    rows
+        The table as Spark knows it.
+    name
+        What messages call it.
+    keep_going
+        Whether bad rows are left out; else the table is refused.
+    """
+
+    rows: DataFrame
+    name: str
+    keep_going: bool = False
+    unit_key = KEY
+
+    def example(self, flags: Flags, known: Binding | None = None, groups: Iterable[str] = ()) -> Source:
+        """A small table on this machine with the same columns and all labels, so that it is bound as the whole one.
+
+        The values of the columns `groups` are all there too, or more of them than there may be.
+        """
+        names = [column for column in self.rows.columns if column not in flags.ignore]
+        label = label_column(names, flags, known, need=True)
+        complete = dict.fromkeys(groups, MOST_GROUPS) | ({} if label is None else {label: MOST})
+        return Source(example_rows(self.rows, complete).lazy(), name=self.name)
+
+    def with_weight_scale(self, binding: Binding) -> Binding:
+        """The binding with the scale of all weights, from a pass over them."""
+        if binding.weight is None:
+            return binding
+        return with_scale(binding, total_of(self.rows, [binding.weight], partial(_weights, binding.weight), self.name))
+
+    def run(self, gathering: Pass[Total]) -> Passed[Total]:
+        """The total of all rows, which have been judged."""
+        reading, adding = gathering.reading(), partial(add_up, gathering, self.name, self.keep_going)
+        passed = total_of(self.rows, reading.columns, adding, self.name)
+        if reading.judged:
+            passed.judge()
+        return passed
+
+    def with_units(self, column: str | None, seed: int) -> SparkTable:
+        return replace(self, rows=with_units(self.rows, column, seed))
+
+    def count_units(self, column: str) -> int:
+        return distinct_values(self.rows, column)
+
+    def count_rows(self) -> int:
+        return count_rows(self.rows)
+
+    def without_files(self, known: frozenset[str]) -> tuple[SparkTable, Sequence[tuple[str, str]]] | None:
+        files = [(path, sha256) for path, sha256 in files_of(self.rows) if sha256 not in known]
+        return (replace(self, rows=of_files(self.rows, [path for path, _ in files])), files) if files else None
+
+
+@contextmanager
+def spark_table(paths: Sequence[str], master: str | None, *, keep_going: bool = False) -> Iterator[SparkTable]:
+    """The table at these paths, in a session."""
+    with spark_session(master) as session:
+        yield SparkTable(read_table(session, paths), ", ".join(paths), keep_going)
+
+
+def _weights(weight: str, frames: Iterator[pl.DataFrame]) -> WeightSums:
+    """The sums over the weights of one task, on a worker."""
+    sums = WeightSums()
+    for frame in frames:
+        sums.add(numbers(frame[weight]))
+    return sums
 
 
 def total_of(table: DataFrame, reads: Sequence[str], add_up: AddUp[Total], name: str) -> Total:

@@ -1,0 +1,35 @@
+"""The engine that a request names: where its table is opened, and passes over the rows run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from calcli.evaluation.passes import ClusterTable, LocalTable, TableRequest
+from calcli.tables.request import BadRows, Engine, paths_of
+from calcli.tables.source import open_source
+
+
+class EngineRequest(TableRequest, Protocol):
+    """A request that names an engine."""
+
+    @property
+    def bad_rows(self) -> BadRows: ...
+    @property
+    def engine(self) -> Engine: ...
+
+
+@contextmanager
+def opened(request: EngineRequest) -> Iterator[LocalTable | ClusterTable]:
+    """The table of a request, opened on its engine."""
+    keep_going = request.bad_rows == "null"
+    if request.engine == "local":
+        with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+            yield LocalTable.of(source, keep_going=keep_going)
+        return
+    from calcli.spark.engine import spark_table
+
+    paths = paths_of(request.data, request.input_format, request.delimiter)
+    with spark_table(paths, request.master, keep_going=keep_going) as table:
+        yield table
