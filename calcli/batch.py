@@ -56,21 +56,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Rows that belong together, as those of one user do: no split parts them.
-
-    Attributes
-    ----------
-    rank
-        The rank of each row's unit; not all numbers need occur.
-    in_order
-        Whether units are moments: methods are fitted on earlier ones and judged by later ones.
-    column
-        The column that names the units.
-    """
+    """Rows that belong together, as those of one user do: no split parts them."""
 
     rank: IntArray
+    """The rank of each row's unit; not all numbers need occur."""
+
     in_order: bool = False
+    """Whether units are moments: methods are fitted on earlier ones and judged by later ones."""
+
     column: str = ""
+    """The column that names the units."""
 
     @property
     def together(self) -> IntArray | None:
@@ -83,37 +78,33 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows with their scores.
-
-    Attributes
-    ----------
-    score
-        Binary: log-odds of the positive class, shape (n,). K > 2 classes: logits, shape (n, K). Always finite.
-    label
-        Class index per row, 0 .. K-1 (binary: 1 is the positive class); None when the labels are not known.
-    weight
-        Non-negative, or None for all ones.
-    features
-        Feature name to column, in the order of the binding.
-    target
-        The number that each row turned out to have, where labels are amounts and not classes.
-    node
-        The id of each row in an edge list, as a category; None where rows have none.
-    prob
-        The probabilities that the score was made of, as the table has them: of the positive class, or of each (also of
-        two, where the table has two columns). None where it has logits.
-    units
-        Which rows belong together; None where each stands for itself.
-    """
+    """Rows with their scores."""
 
     score: FloatArray
+    """Binary: log-odds of the positive class, shape (n,). K > 2 classes: logits, shape (n, K). Always finite."""
+
     label: IntArray | None = None
+    """Class index per row, 0 .. K-1 (binary: 1 is the positive class); None when the labels are not known."""
+
     weight: FloatArray | None = None
+    """Non-negative, or None for all ones."""
+
     features: Mapping[str, Column] = field(default_factory=dict)
+    """Feature name to column, in the order of the binding."""
+
     target: FloatArray | None = None
+    """The number that each row turned out to have, where labels are amounts and not classes."""
+
     node: Column | None = None
+    """The id of each row in an edge list, as a category; None where rows have none."""
+
     prob: FloatArray | None = None
+    """The probabilities that the score was made of, as the table has them: of the positive class, or of each (also of
+    two, where the table has two columns). None where it has logits.
+    """
+
     units: Units | None = None
+    """Which rows belong together; None where each stands for itself."""
 
     def __len__(self) -> int:
         return len(self.score)
@@ -170,18 +161,13 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Which nodes are linked.
-
-    Attributes
-    ----------
-    nodes
-        Their ids, as text, each once.
-    pairs
-        The indices in `nodes` of the two ends of each edge, shape (n, 2); -1 for a missing end.
-    """
+    """Which nodes are linked."""
 
     nodes: tuple[str, ...]
+    """Their ids, as text, each once."""
+
     pairs: IntArray
+    """The indices in `nodes` of the two ends of each edge, shape (n, 2); -1 for a missing end."""
 
     def __len__(self) -> int:
         return len(self.pairs)

@@ -24,21 +24,16 @@ SUPPORTED = "supported"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The numbers of one fitted method.
-
-    Attributes
-    ----------
-    params
-        JSON-able; floats are finite.
-    arrays
-        Numeric or boolean arrays by name; never of objects.
-    blobs
-        File name (its suffix says the format) to content.
-    """
+    """The numbers of one fitted method."""
 
     params: Mapping[str, Json] = field(default_factory=dict)
+    """JSON-able; floats are finite."""
+
     arrays: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    """Numeric or boolean arrays by name; never of objects."""
+
     blobs: Mapping[str, bytes] = field(default_factory=dict)
+    """File name (its suffix says the format) to content."""
 
     def number(self, name: str) -> float:
         """The parameter `name` as a float."""

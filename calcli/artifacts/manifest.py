@@ -57,23 +57,18 @@ _PAYLOAD = re.compile(rf"({_ROLE})-({_SHA256})\.[A-Za-z0-9]{{1,16}}")
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """One file beside the manifest.
-
-    Attributes
-    ----------
-    role
-        ``state``, or the role of a side input. All files of a role make up one `State`.
-    name
-        ``<role>-<sha256>.<suffix>``.
-    codec
-        ``json`` (the parameters and the index of the role), ``npz`` (its arrays) or ``blob`` (a file as it is).
-    """
+    """One file beside the manifest."""
 
     role: str
+    """``state``, or the role of a side input. All files of a role make up one `State`."""
+
     name: str
+    """``<role>-<sha256>.<suffix>``."""
+
     sha256: str
     bytes: int
     codec: str
+    """``json`` (the parameters and the index of the role), ``npz`` (its arrays) or ``blob`` (a file as it is)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

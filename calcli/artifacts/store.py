@@ -39,20 +39,15 @@ _MOST_RETRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One generation of an artifact, every payload checked against its hash.
-
-    Attributes
-    ----------
-    states
-        Role to state: ``state``, and the side inputs that were kept.
-    sha256
-        The hash of the manifest. The manifest names the payloads by hash, so this identifies the generation.
-    """
+    """One generation of an artifact, every payload checked against its hash."""
 
     path: Path | Url
     manifest: Manifest
     states: Mapping[str, State]
+    """Role to state: ``state``, and the side inputs that were kept."""
+
     sha256: str
+    """The hash of the manifest. The manifest names the payloads by hash, so this identifies the generation."""
 
     @property
     def state(self) -> State:

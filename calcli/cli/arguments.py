@@ -43,26 +43,21 @@ PLACES = frozenset({"query", "table", "replace", "storage_option"})
 
 
 class Option(NamedTuple):
-    """An option of a command, or an argument, which has no flags.
-
-    Attributes
-    ----------
-    field
-        The name of its value, as a rule that of the request's field.
-    kind
-        The type that Typer parses.
-    convert
-        A function from the parsed value to the field's.
-    more
-        Further arguments of `typer.Option`: help, panel, metavar, completion.
-    """
+    """An option of a command, or an argument, which has no flags."""
 
     field: str
+    """The name of its value, as a rule that of the request's field."""
+
     flags: tuple[str, ...]
     kind: Any
+    """The type that Typer parses."""
+
     default: Any
     convert: Callable[[Any], Any] | None
+    """A function from the parsed value to the field's."""
+
     more: dict[str, Any]
+    """Further arguments of `typer.Option`: help, panel, metavar, completion."""
 
     def parameter(self) -> Parameter:
         """The parameter in the signature that Typer reads."""

@@ -48,43 +48,38 @@ _METRIC = ["name", "family", "summary", "direction", "kind", "default"]
 
 
 class Answer(NamedTuple):
-    """The answer of a command: for people and for programs, and how the command ends.
-
-    Attributes
-    ----------
-    lines
-        The answer for people, on a screen.
-    document
-        The answer as JSON.
-    flat
-        The answer as CSV or Markdown, where the command offers them.
-    beside_path
-        Whether stdout is for the path, so that the lines go to stderr.
-    below
-        More lines, which stand on stderr below the others.
-    notes
-        Sentences that CSV and Markdown have no place for.
-    repeated
-        Warnings that the lines say too.
-    path
-        The artifact that was saved.
-    refused
-        Why the answer is no, which is exit code 1.
-    usual
-        Whether a no is as common as a yes, and no warning.
-    """
+    """The answer of a command: for people and for programs, and how the command ends."""
 
     lines: Callable[[Screen], list[str]]
+    """The answer for people, on a screen."""
+
     document: Callable[[], object]
+    """The answer as JSON."""
+
     flat: Callable[[Flat], str] | None = None
+    """The answer as CSV or Markdown, where the command offers them."""
+
     beside_path: bool = False
+    """Whether stdout is for the path, so that the lines go to stderr."""
+
     below: Callable[[Screen], list[str]] | None = None
+    """More lines, which stand on stderr below the others."""
+
     notes: Sequence[str] = ()
+    """Sentences that CSV and Markdown have no place for."""
+
     warnings: Sequence[str] = ()
     repeated: Collection[str] = ()
+    """Warnings that the lines say too."""
+
     path: os.PathLike[str] | None = None
+    """The artifact that was saved."""
+
     refused: str | None = None
+    """Why the answer is no, which is exit code 1."""
+
     usual: bool = False
+    """Whether a no is as common as a yes, and no warning."""
 
 
 def show(answer: Answer, form: Form, console: Console) -> None:

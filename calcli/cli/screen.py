@@ -33,23 +33,18 @@ _NAMES = 9
 
 
 class Screen(NamedTuple):
-    """The capabilities of a stream. A named tuple, because a dataclass takes six times as long to make.
-
-    Attributes
-    ----------
-    terminal
-        Whether it is a terminal that can move its cursor.
-    width
-        Columns; 80 by default.
-    colors_256
-        Whether there are 256 colours, where there are any.
-    """
+    """The capabilities of a stream. A named tuple, because a dataclass takes six times as long to make."""
 
     color: bool = False
     unicode: bool = True
     terminal: bool = False
+    """Whether it is a terminal that can move its cursor."""
+
     width: int = 80
+    """Columns; 80 by default."""
+
     colors_256: bool = True
+    """Whether there are 256 colours, where there are any."""
 
     @classmethod
     def of(cls, stream: TextIO | None, *, no_color: bool = False) -> Screen:

@@ -19,17 +19,12 @@ COVERAGES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class AbstentionBand:
-    """A band of probabilities that are left open: no below `low`, yes from `high` on, neither between them.
-
-    Attributes
-    ----------
-    limit
-        Rows whose uncertainty is larger, or not known, are left open too; None where there is no column of it.
-    """
+    """A band of probabilities that are left open: no below `low`, yes from `high` on, neither between them."""
 
     low: float
     high: float
     limit: float | None = None
+    """Rows whose uncertainty is larger, or not known, are left open too; None where there is no column of it."""
 
     def decides(self, prob: FloatArray, uncertainty: FloatArray | None = None) -> np.ndarray:
         """The rows that are not left open."""
@@ -39,20 +34,16 @@ class AbstentionBand:
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """The errors among the rows that are decided.
-
-    Attributes
-    ----------
-    coverage
-        The share of the rows that is decided.
-    risk, bound
-        The share of errors among them, and the most that it may be: all bounds of a table hold at once.
-    """
+    """The errors among the rows that are decided."""
 
     band: AbstentionBand
     coverage: float
+    """The share of the rows that is decided."""
+
     risk: float | None
     bound: float
+    """`risk`, `bound`: the share of errors among them, and the most that it may be: all bounds of a table hold at once.
+    """
 
 
 def by_cost(costs: Costs, abstain: float) -> AbstentionBand:

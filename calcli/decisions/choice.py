@@ -201,24 +201,19 @@ def _best_threshold(costs: Costs, score: FloatArray, rows: Rows, place: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Certified:
-    """The threshold of a score that reaches a target with confidence.
-
-    Attributes
-    ----------
-    threshold
-        None where no threshold does.
-    best
-        The threshold itself, or the one that comes nearest to the target.
-    unsure
-        The threshold that reaches the target on these rows, without any confidence for others.
-    bound
-        How bad the rate may be at `best`.
-    """
+    """The threshold of a score that reaches a target with confidence."""
 
     threshold: float | None
+    """None where no threshold does."""
+
     best: float
+    """The threshold itself, or the one that comes nearest to the target."""
+
     unsure: float | None
+    """The threshold that reaches the target on these rows, without any confidence for others."""
+
     bound: float
+    """How bad the rate may be at `best`."""
 
     @classmethod
     def of(cls, target: Target, rows: Rows, score: FloatArray) -> _Certified:

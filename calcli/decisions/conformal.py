@@ -83,25 +83,21 @@ def _raised(level: float, confidence: float, rows: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Conformal quantiles.
-
-    Attributes
-    ----------
-    level
-        The probability with which the truth is held.
-    confidence
-        The probability that the level is reached; None where it is reached on average.
-    values
-        By group, then by class; one group and one class where nothing is told apart. Infinite where there were too few
-        rows.
-    rows
-        The number of held-out rows behind each quantile.
-    """
+    """Conformal quantiles."""
 
     level: float
+    """The probability with which the truth is held."""
+
     confidence: float | None
+    """The probability that the level is reached; None where it is reached on average."""
+
     values: tuple[tuple[float, ...], ...]
+    """By group, then by class; one group and one class where nothing is told apart. Infinite where there were too few
+    rows.
+    """
+
     rows: tuple[tuple[int, ...], ...]
+    """The number of held-out rows behind each quantile."""
 
     @classmethod
     def of(
@@ -175,17 +171,14 @@ def rows_needed(level: float, confidence: float | None = None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PredictionSets:
-    """Sets of classes.
-
-    Attributes
-    ----------
-    score
-        ``lac``: 1 - the probability of the class, which gives the smallest sets (Sadinle, Lei and Wasserman 2019).
-        ``aps``: the probability of the class and of all that are likelier, which adapts to rows that are hard (Romano,
-        Sesia and Candes 2020). ``aps-randomised``: of the class itself only a random part, for smaller sets.
-    """
+    """Sets of classes."""
 
     score: SetScore
+    """``lac``: 1 - the probability of the class, which gives the smallest sets (Sadinle, Lei and Wasserman 2019).
+    ``aps``: the probability of the class and of all that are likelier, which adapts to rows that are hard (Romano,
+    Sesia and Candes 2020). ``aps-randomised``: of the class itself only a random part, for smaller sets.
+    """
+
     thresholds: Thresholds
 
     @classmethod
@@ -266,14 +259,12 @@ class PredictionIntervals:
 
     `lower` and `upper` are one prediction (absolute residuals), or two predicted quantiles (CQR: Romano, Patterson and
     Candes 2019), which the interval may narrow too; `spread` is 1, or the predicted standard deviation (normalised).
-
-    Attributes
-    ----------
-    side
-        ``lower``: the interval has no upper end, and the truth is above its lower end at the level; ``upper`` likewise.
     """
 
     side: Side
+    """``lower``: the interval has no upper end, and the truth is above its lower end at the level; ``upper`` likewise.
+    """
+
     thresholds: Thresholds
 
     @classmethod

@@ -179,19 +179,14 @@ def bootstrap_means(
 
 @dataclass(frozen=True, slots=True)
 class CostColumns:
-    """The costs of a row by decision and truth: numbers, or columns.
-
-    Attributes
-    ----------
-    positive
-        A column by which the two costs of positive rows are multiplied, such as the amount that is at stake.
-    """
+    """The costs of a row by decision and truth: numbers, or columns."""
 
     fp: Cost
     fn: Cost
     tp: Cost = 0.0
     tn: Cost = 0.0
     positive: str | None = None
+    """A column by which the two costs of positive rows are multiplied, such as the amount that is at stake."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -244,16 +239,11 @@ def _shown(cost: Cost) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CostRule:
-    """The decision that is expected to cost less, by the costs of the row.
-
-    Attributes
-    ----------
-    abstain
-        The cost of leaving a row open; None where only rows with unknown costs are left open.
-    """
+    """The decision that is expected to cost less, by the costs of the row."""
 
     costs: CostColumns
     abstain: float | None = None
+    """The cost of leaving a row open; None where only rows with unknown costs are left open."""
 
     kind: ClassVar[str] = "row-costs"
 

@@ -18,25 +18,20 @@ from calcli.decisions.policy import IntervalRule
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Rows with amounts that came true, and what was predicted.
-
-    Attributes
-    ----------
-    lower, upper
-        Two predicted quantiles, or twice the prediction.
-    spread
-        The predicted standard deviation, where intervals are scaled by it.
-    group
-        The group of each row, if groups have thresholds of their own; -1 for an unknown one.
-    """
+    """Rows with amounts that came true, and what was predicted."""
 
     truth: FloatArray
     lower: FloatArray
     upper: FloatArray
+    """`lower`, `upper`: two predicted quantiles, or twice the prediction."""
+
     spread: FloatArray | None = None
+    """The predicted standard deviation, where intervals are scaled by it."""
+
     weight: FloatArray | None = None
     units: Units | None = None
     group: IntArray | None = None
+    """The group of each row, if groups have thresholds of their own; -1 for an unknown one."""
 
     @classmethod
     def of(

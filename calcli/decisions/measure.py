@@ -37,31 +37,26 @@ def take(rows: AnyRows, mask: NDArray[np.bool_]) -> AnyRows:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Labelled rows with their probabilities.
-
-    Attributes
-    ----------
-    costs
-        The costs of each row, where they differ.
-    uncertainty
-        The number by which rows may be left open; NaN where it is not known.
-    units
-        The rows that belong together.
-    group, groups
-        The group of each row, and the names of the groups; None and none without.
-    classes
-        The names of the classes, in the order of the class index.
-    """
+    """Labelled rows with their probabilities."""
 
     prob: FloatArray
     label: LabelArray
     weight: FloatArray | None = None
     units: Units | None = None
+    """The rows that belong together."""
+
     costs: Costs | None = None
+    """The costs of each row, where they differ."""
+
     uncertainty: FloatArray | None = None
+    """The number by which rows may be left open; NaN where it is not known."""
+
     group: IntArray | None = None
     groups: tuple[str, ...] = ()
+    """`group`, `groups`: the group of each row, and the names of the groups; None and none without."""
+
     classes: tuple[str, ...] = ()
+    """The names of the classes, in the order of the class index."""
 
     @property
     def together(self) -> IntArray | None:
@@ -117,41 +112,32 @@ def set_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The promise of a policy, tested on new rows.
-
-    Attributes
-    ----------
-    target, confidence
-        The promise, and the probability with which it was made.
-    value
-        The rate on the new rows; None where it is of no rows.
-    p
-        The p-value of the exact binomial test that the rate keeps to the target; small where it does not.
-    """
+    """The promise of a policy, tested on new rows."""
 
     target: str
     confidence: float
+    """`target`, `confidence`: the promise, and the probability with which it was made."""
+
     value: float | None
+    """The rate on the new rows; None where it is of no rows."""
+
     p: float
+    """The p-value of the exact binomial test that the rate keeps to the target; small where it does not."""
+
     broken: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """One promise with the rows to test it on: a rate of decisions must reach a target.
-
-    Attributes
-    ----------
-    yes
-        The decisions on the rows, whose true classes are `rows.label`.
-    name
-        The name of the rate.
-    """
+    """One promise with the rows to test it on: a rate of decisions must reach a target."""
 
     target: Target
     rows: Rows
     yes: NDArray[np.bool_]
+    """The decisions on the rows, whose true classes are `rows.label`."""
+
     name: str = "positive-rate"
+    """The name of the rate."""
 
     def outcomes(self) -> tuple[NDArray[np.bool_], FloatArray]:
         """For the rows that the rate is about: whether each is a hit, and its weight."""

@@ -19,50 +19,40 @@ from calcli.numeric.seeded import Split, folds, in_turn, splits_of_units, stream
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A policy that was measured.
-
-    Attributes
-    ----------
-    threshold
-        None where the policy is no single threshold.
-    numbers
-        By name: ``cost`` a row, how much it ``saves`` beside today's threshold, and rates.
-    """
+    """A policy that was measured."""
 
     name: str
     threshold: float | None
+    """None where the policy is no single threshold."""
+
     numbers: Mapping[str, Number]
+    """By name: ``cost`` a row, how much it ``saves`` beside today's threshold, and rates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The policy that was chosen, and its alternatives.
-
-    Attributes
-    ----------
-    policy
-        None where no policy reaches the goal.
-    chosen
-        The name of its option.
-    why
-        A sentence: why this one; or why none, and which comes nearest.
-    options
-        All alternatives, measured on the same rows.
-    bound
-        How bad the rate of the target, or the number of yeses of the budget, may be on new rows.
-    risks
-        The errors left when rows are left open, by the share of rows that is decided.
-    intervals
-        The rule in place of a policy, where amounts are predicted.
-    """
+    """The policy that was chosen, and its alternatives."""
 
     policy: Policy | None
+    """None where no policy reaches the goal."""
+
     chosen: str | None
+    """The name of its option."""
+
     why: str
+    """A sentence: why this one; or why none, and which comes nearest."""
+
     options: tuple[Option, ...]
+    """All alternatives, measured on the same rows."""
+
     bound: float | None = None
+    """How bad the rate of the target, or the number of yeses of the budget, may be on new rows."""
+
     risks: tuple[Risk, ...] = ()
+    """The errors left when rows are left open, by the share of rows that is decided."""
+
     intervals: IntervalRule | None = None
+    """The rule in place of a policy, where amounts are predicted."""
 
     def to_json(self) -> dict[str, Any]:
         """The keys of the object that the verb writes."""

@@ -92,23 +92,20 @@ class ThresholdRule:
 
 @dataclass(frozen=True, slots=True)
 class ClassRule:
-    """The `top` likeliest classes of a row, except those below their thresholds; without any, the row is left open.
-
-    Attributes
-    ----------
-    thresholds
-        By class: the probability from which a row may get it.
-    sure
-        The probability that the likeliest classes must have together; otherwise the row is left open.
-    limit, column
-        Rows whose uncertainty in this column is larger, or not known, are left open too; None where there is none.
-    """
+    """The `top` likeliest classes of a row, except those below their thresholds; without any, the row is left open."""
 
     thresholds: tuple[float, ...]
+    """By class: the probability from which a row may get it."""
+
     top: int = 1
     sure: float = 0.0
+    """The probability that the likeliest classes must have together; otherwise the row is left open."""
+
     limit: float | None = None
     column: str | None = None
+    """`limit`, `column`: rows whose uncertainty in this column is larger, or not known, are left open too; None where
+    there is none.
+    """
 
     kind: ClassVar[str] = "class-thresholds"
 
@@ -201,18 +198,13 @@ def _leads(prob: Terms, place: int, top: int) -> list[Condition]:
 
 @dataclass(frozen=True, slots=True)
 class MatrixRule:
-    """The action with the least expected cost.
-
-    Attributes
-    ----------
-    names
-        The names of the actions: classes, or others, such as to leave the row to a person; None leaves it open.
-    costs
-        By class, then by action.
-    """
+    """The action with the least expected cost."""
 
     names: tuple[str | None, ...]
+    """The names of the actions: classes, or others, such as to leave the row to a person; None leaves it open."""
+
     costs: tuple[tuple[float, ...], ...]
+    """By class, then by action."""
 
     kind: ClassVar[str] = "classes"
 
@@ -247,17 +239,14 @@ class MatrixRule:
 
 @dataclass(frozen=True, slots=True)
 class SetRule:
-    """A set of classes, which holds the truth as often as it promises.
-
-    Attributes
-    ----------
-    column, groups
-        The column whose groups have thresholds of their own, and its values as text; None and none without.
-    """
+    """A set of classes, which holds the truth as often as it promises."""
 
     sets: PredictionSets
     column: str | None = None
     groups: tuple[str, ...] = ()
+    """`column`, `groups`: the column whose groups have thresholds of their own, and its values as text; None and none
+    without.
+    """
 
     kind: ClassVar[str] = "sets"
 
@@ -278,25 +267,21 @@ class SetRule:
 
 @dataclass(frozen=True, slots=True)
 class IntervalRule:
-    """An interval, which holds the amount that comes true as often as it promises.
-
-    Attributes
-    ----------
-    lower, upper
-        The columns of two predicted quantiles, or twice that of the prediction.
-    spread, squared
-        The column by which intervals are scaled, if there is one, and whether it holds variances.
-    column, groups
-        The column whose groups have thresholds of their own, and its values as text.
-    """
+    """An interval, which holds the amount that comes true as often as it promises."""
 
     intervals: PredictionIntervals
     lower: str
     upper: str
+    """`lower`, `upper`: the columns of two predicted quantiles, or twice that of the prediction."""
+
     spread: str | None = None
     squared: bool = False
+    """`spread`, `squared`: the column by which intervals are scaled, if there is one, and whether it holds variances.
+    """
+
     column: str | None = None
     groups: tuple[str, ...] = ()
+    """`column`, `groups`: the column whose groups have thresholds of their own, and its values as text."""
 
     kind: ClassVar[str] = "intervals"
 
@@ -333,19 +318,14 @@ _RULES: Mapping[str, type[AnyRule]] = {
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A rule with its promise, as an artifact keeps it.
-
-    Attributes
-    ----------
-    target
-        The rate that was shown to hold, if the threshold was chosen for one.
-    costs
-        The costs of a false alarm, a miss and the two right decisions, if the rule was chosen for them.
-    """
+    """A rule with its promise, as an artifact keeps it."""
 
     rule: AnyRule
     target: Target | None = None
+    """The rate that was shown to hold, if the threshold was chosen for one."""
+
     costs: Mapping[str, float] | None = None
+    """The costs of a false alarm, a miss and the two right decisions, if the rule was chosen for them."""
 
     @property
     def kind(self) -> str:

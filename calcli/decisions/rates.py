@@ -40,16 +40,11 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A share of rows.
-
-    Attributes
-    ----------
-    hits, of
-        The counts that are hits, and the counts of all rows that the rate is about, hits among them.
-    """
+    """A share of rows."""
 
     hits: tuple[str, ...]
     of: tuple[str, ...]
+    """`hits`, `of`: the counts that are hits, and the counts of all rows that the rate is about, hits among them."""
 
     def sums(self, counts: Counts) -> tuple[FloatArray, FloatArray]:
         """The weight of the hits, and that of all rows that the rate is about."""

@@ -103,21 +103,16 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The result of the tests.
-
-    Attributes
-    ----------
-    place
-        The place of the threshold that was chosen; None where none passed.
-    best
-        The place of the threshold that was chosen, or else of the one whose bound comes nearest to the target.
-    without
-        The place of the threshold that would be chosen if these rows were all rows: it shows what confidence costs.
-    """
+    """The result of the tests."""
 
     place: int | None
+    """The place of the threshold that was chosen; None where none passed."""
+
     best: int
+    """The place of the threshold that was chosen, or else of the one whose bound comes nearest to the target."""
+
     without: int | None
+    """The place of the threshold that would be chosen if these rows were all rows: it shows what confidence costs."""
 
 
 def _tail(hits: FloatArray, rows: FloatArray, rate: float, *, upper: bool) -> FloatArray:

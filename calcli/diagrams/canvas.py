@@ -24,17 +24,12 @@ _ASCII = str.maketrans(
 
 
 class Piece(NamedTuple):
-    """Letters of one kind.
-
-    Attributes
-    ----------
-    ink, paper
-        The roles of the letters and of what is behind them; empty for none.
-    """
+    """Letters of one kind."""
 
     text: str
     ink: str = ""
     paper: str = ""
+    """`ink`, `paper`: the roles of the letters and of what is behind them; empty for none."""
 
 
 Line = list[Piece]

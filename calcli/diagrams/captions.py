@@ -28,19 +28,14 @@ SIDES = {"over": "lower than predicted", "under": "higher than predicted"}
 
 
 class Caption(NamedTuple):
-    """The caption of a picture.
-
-    Attributes
-    ----------
-    answer
-        The first words, to be shown in colour: "Over-confident".
-    because
-        The numbers that show it, to follow at once: ": predicted 0.90, observed 0.81".
-    """
+    """The caption of a picture."""
 
     finding: Finding
     answer: str
+    """The first words, to be shown in colour: "Over-confident"."""
+
     because: str
+    """The numbers that show it, to follow at once: ": predicted 0.90, observed 0.81"."""
 
     @property
     def text(self) -> str:

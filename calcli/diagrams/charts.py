@@ -21,22 +21,17 @@ from calcli.state import Json
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One line of a chart.
-
-    Attributes
-    ----------
-    points
-        In the order of x; lo and hi are the ends of its band.
-    note
-        What follows the name in the legend, with its own punctuation: ": 0.41 at 0.05".
-    plain
-        Whether it is there for comparison, and has no colour of its own.
-    """
+    """One line of a chart."""
 
     name: str
     points: tuple[Point, ...]
+    """In the order of x; lo and hi are the ends of its band."""
+
     note: str = ""
+    """What follows the name in the legend, with its own punctuation: ": 0.41 at 0.05"."""
+
     plain: bool = False
+    """Whether it is there for comparison, and has no colour of its own."""
 
     @property
     def banded(self) -> bool:
@@ -45,29 +40,24 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Lines to be compared.
-
-    Attributes
-    ----------
-    right, top
-        The ends of the axes. Values above are drawn at the top, values below 0 at the bottom.
-    drawn
-        The wording of the pointer's text in a page.
-    marks
-        Named places on the x axis.
-    band
-        The meaning of the bands, in words.
-    """
+    """Lines to be compared."""
 
     tracks: tuple[Track, ...]
     x_name: str
     y_name: str
     right: float
     top: float
+    """`right`, `top`: the ends of the axes. Values above are drawn at the top, values below 0 at the bottom."""
+
     title: str = ""
     drawn: Literal["rejection", "chart"] = "chart"
+    """The wording of the pointer's text in a page."""
+
     marks: tuple[tuple[float, str], ...] = ()
+    """Named places on the x axis."""
+
     band: str = ""
+    """The meaning of the bands, in words."""
 
     @property
     def colors(self) -> list[int | None]:
@@ -105,15 +95,7 @@ THRESHOLD = "threshold"
 
 @dataclass(frozen=True, slots=True)
 class AtThresholds:
-    """A score at the thresholds of `thresholds_of`.
-
-    Attributes
-    ----------
-    tp, fp, fn, tn
-        The weight of the rows by decision and truth.
-    cost
-        Per row, of the decisions; None where nothing has a price.
-    """
+    """A score at the thresholds of `thresholds_of`."""
 
     name: str
     thresholds: FloatArray
@@ -121,7 +103,10 @@ class AtThresholds:
     fp: FloatArray
     fn: FloatArray
     tn: FloatArray
+    """`tp`, `fp`, `fn`, `tn`: the weight of the rows by decision and truth."""
+
     cost: FloatArray | None = None
+    """Per row, of the decisions; None where nothing has a price."""
 
     @property
     def rows(self) -> float:

@@ -42,18 +42,13 @@ def effective_rows(weight: FloatArray, square: FloatArray) -> FloatArray:
 
 
 class Band(NamedTuple):
-    """The band of a curve.
-
-    Attributes
-    ----------
-    ends
-        The ends of the band that is shown; None where none is.
-    off
-        Whether each value is outside the consistency band.
-    """
+    """The band of a curve."""
 
     ends: tuple[FloatArray, FloatArray] | None
+    """The ends of the band that is shown; None where none is."""
+
     off: NDArray[np.bool_]
+    """Whether each value is outside the consistency band."""
 
     def unless_chance(self, diagnosis: Diagnosis | None) -> Band:
         """The band with nothing off where chance alone can make all gaps."""

@@ -20,29 +20,27 @@ Bands: TypeAlias = Literal["consistency", "bootstrap", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of a curve.
-
-    Attributes
-    ----------
-    x, y
-        Reliability: the mean prediction, and the share that came true. Rejection: the share of rows that are rejected,
-        and the error rate of the rows that are kept.
-    n
-        How many rows it stands for, or how much weight. Smooth curve: rows per unit of probability.
-    lo, hi
-        The band: 95 % of what y would be for a calibrated score (consistency), or on as many rows drawn anew
-        (bootstrap); None where none was asked for.
-    off
-        Whether it is beyond chance: y is outside the consistency band, whichever band is shown, there are `FEWEST` rows
-        or more, and all gaps together are beyond chance.
-    """
+    """A point of a curve."""
 
     x: float
     y: float
+    """`x`, `y`: reliability: the mean prediction, and the share that came true. Rejection: the share of rows that are
+    rejected, and the error rate of the rows that are kept.
+    """
+
     n: float
+    """How many rows it stands for, or how much weight. Smooth curve: rows per unit of probability."""
+
     lo: float | None = None
     hi: float | None = None
+    """`lo`, `hi`: the band: 95 % of what y would be for a calibrated score (consistency), or on as many rows drawn anew
+    (bootstrap); None where none was asked for.
+    """
+
     off: bool = False
+    """Whether it is beyond chance: y is outside the consistency band, whichever band is shown, there are `FEWEST` rows
+    or more, and all gaps together are beyond chance.
+    """
 
     @property
     def side(self) -> Literal["over", "under"]:
@@ -52,44 +50,41 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One score on one binary problem.
-
-    Attributes
-    ----------
-    score
-        The name of the score.
-    of
-        The class whose probability it is; None for the class that is predicted.
-    points
-        In the order of x; bins without rows have none.
-    error
-        The picture in one number: the mean gap between prediction and rate (reliability: the ECE of these bins; smooth:
-        the smooth ECE), or the error rate before anything is rejected.
-    total
-        All rows, or their weight.
-    diagnosis
-        Whether all gaps together are beyond chance, and what is wrong then; None without rows, and on rows of the fit.
-    edges
-        Where the bin of each point begins and ends; empty for curves.
-    bins
-        How many bins there are, those without rows among them; 0 for curves.
-    by
-        What rows are rejected by; None for the confidence in the predicted class.
-    loss
-        What the y of a rejection curve is.
-    """
+    """One score on one binary problem."""
 
     score: str
+    """The name of the score."""
+
     of: str | None
+    """The class whose probability it is; None for the class that is predicted."""
+
     kind: Kind
     points: tuple[Point, ...] = ()
+    """In the order of x; bins without rows have none."""
+
     error: float = 0.0
+    """The picture in one number: the mean gap between prediction and rate (reliability: the ECE of these bins; smooth:
+    the smooth ECE), or the error rate before anything is rejected.
+    """
+
     total: float = 0.0
+    """All rows, or their weight."""
+
     diagnosis: Diagnosis | None = None
+    """Whether all gaps together are beyond chance, and what is wrong then; None without rows, and on rows of the fit.
+    """
+
     edges: tuple[tuple[float, float], ...] = ()
+    """Where the bin of each point begins and ends; empty for curves."""
+
     bins: int = 0
+    """How many bins there are, those without rows among them; 0 for curves."""
+
     by: str | None = None
+    """What rows are rejected by; None for the confidence in the predicted class."""
+
     loss: str = "error rate"
+    """What the y of a rejection curve is."""
 
     @property
     def chance(self) -> bool:

@@ -43,18 +43,13 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class TerminalStyle:
-    """The capabilities of the terminal.
-
-    Attributes
-    ----------
-    small
-        Half as wide and half as high, as an addition to other output.
-    """
+    """The capabilities of the terminal."""
 
     width: int = 80
     color: bool = False
     unicode: bool = True
     small: bool = False
+    """Half as wide and half as high, as an addition to other output."""
 
 
 def draw(curves: Sequence[Curve], label: str, style: TerminalStyle) -> list[Line]:
@@ -111,26 +106,21 @@ def _notes(curve: Curve, width: int, style: TerminalStyle) -> list[Line]:
 
 @dataclass(frozen=True, slots=True)
 class _PlotArea:
-    """The axes that panels of one group share.
-
-    Attributes
-    ----------
-    width, height
-        Of the plot, in character cells.
-    right, top
-        Where the axes end; they begin at 0.
-    margin
-        Columns to the left of the plot.
-    below
-        The name of the x axis.
-    """
+    """The axes that panels of one group share."""
 
     width: int
     height: int
+    """`width`, `height`: of the plot, in character cells."""
+
     right: float
     top: float
+    """`right`, `top`: where the axes end; they begin at 0."""
+
     margin: int
+    """Columns to the left of the plot."""
+
     below: str
+    """The name of the x axis."""
 
     @property
     def outer(self) -> int:
@@ -206,20 +196,15 @@ def _even_width(bins: float, width: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """The values that are drawn in one column of characters.
-
-    Attributes
-    ----------
-    x, y, off
-        The fields of a point.
-    density
-        Rows per unit of probability.
-    """
+    """The values that are drawn in one column of characters."""
 
     x: float
     y: float
     off: bool
+    """`x`, `y`, `off`: the fields of a point."""
+
     density: float
+    """Rows per unit of probability."""
 
 
 def _plot(curve: Curve, frame: _PlotArea, style: TerminalStyle) -> list[Line]:

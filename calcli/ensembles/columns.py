@@ -21,25 +21,21 @@ STEM = "uncertainty"
 
 @dataclass(frozen=True, kw_only=True)
 class UncertaintyColumns(AddedColumns):
-    """The columns that are computed from the members' predictions.
-
-    Attributes
-    ----------
-    classes
-        Their names, where each has a column; none for two classes and for amounts.
-    regression
-        Whether amounts are predicted.
-    model
-        Whether the whole model's own prediction is among them, as of a virtual ensemble.
-    extra
-        More measures of disagreement: ``epkl``, the expected divergence of one member from another, and ``rmi``, the
-        same less knowledge uncertainty. The second is of classes alone, where both are in nats.
-    """
+    """The columns that are computed from the members' predictions."""
 
     classes: tuple[str, ...] = ()
+    """Their names, where each has a column; none for two classes and for amounts."""
+
     regression: bool = False
+    """Whether amounts are predicted."""
+
     model: bool = False
+    """Whether the whole model's own prediction is among them, as of a virtual ensemble."""
+
     extra: bool = False
+    """More measures of disagreement: ``epkl``, the expected divergence of one member from another, and ``rmi``, the
+    same less knowledge uncertainty. The second is of classes alone, where both are in nats.
+    """
 
     @property
     def names(self) -> tuple[str, ...]:

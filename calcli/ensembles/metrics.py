@@ -48,19 +48,15 @@ _NLL = {
 
 @dataclass(frozen=True)
 class EnsembleMetrics:
-    """An ensemble or a single model on the rows.
-
-    Attributes
-    ----------
-    losses
-        The loss of each row, by the name of the metric: ``nll``, and ``error`` or the squared error as ``rmse``.
-    """
+    """An ensemble or a single model on the rows."""
 
     name: str
     source: ScoreSource
     seconds: Seconds
     uncertainty: Decomposed
     losses: Mapping[str, FloatArray]
+    """The loss of each row, by the name of the metric: ``nll``, and ``error`` or the squared error as ``rmse``."""
+
     metrics: Mapping[str, Measured]
     single: bool
 

@@ -36,23 +36,18 @@ SAMPLE = 100_000
 
 @dataclass(frozen=True)
 class Clustering:
-    """A way to assign rows to clusters.
-
-    Attributes
-    ----------
-    binding
-        The columns that clusters are formed from.
-    place
-        The cluster of each row of this binding, 0 .. `count` - 1.
-    source, sha256
-        The origin of the clusters, as the definition of a metric names it.
-    """
+    """A way to assign rows to clusters."""
 
     binding: Binding
+    """The columns that clusters are formed from."""
+
     place: Callable[[Batch], IntArray]
+    """The cluster of each row of this binding, 0 .. `count` - 1."""
+
     count: int
     source: str
     sha256: str | None = None
+    """`source`, `sha256`: the origin of the clusters, as the definition of a metric names it."""
 
     def clusters(self, place: IntArray) -> Clusters:
         """The clusters of rows that were assigned."""

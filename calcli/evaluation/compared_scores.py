@@ -27,26 +27,21 @@ def no_odds(_: Batch) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ComparedScore:
-    """A score that is measured.
-
-    Attributes
-    ----------
-    binding
-        The columns that the score is read from.
-    predict
-        The probabilities of rows of this binding.
-    whole_table
-        Whether the score must see all rows at once.
-    odds
-        What rows of this binding are ranked by; None where that is the probabilities.
-    """
+    """A score that is measured."""
 
     name: str
     source: ScoreSource
     binding: Binding
+    """The columns that the score is read from."""
+
     predict: Callable[[Batch], FloatArray]
+    """The probabilities of rows of this binding."""
+
     whole_table: bool = False
+    """Whether the score must see all rows at once."""
+
     odds: Callable[[Batch], FloatArray | None] = no_odds
+    """What rows of this binding are ranked by; None where that is the probabilities."""
 
     @classmethod
     def of_columns(cls, name: str, source: ScoreSource, binding: Binding) -> ComparedScore:

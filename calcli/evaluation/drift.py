@@ -82,30 +82,25 @@ def drift_asked(
 
 @dataclass(frozen=True, slots=True)
 class DriftVerdict:
-    """Whether the calibration has moved.
-
-    Attributes
-    ----------
-    evidence
-        By how much the bets have multiplied their stake; 20 is enough. None where there is no calibration to test.
-    nights
-        How many observations there are.
-    since, since_at
-        The observation, from 1, with which the drift most likely began, and when that was.
-    what
-        Its direction, in words.
-    promise
-        The verdict on what a policy promises; None where nothing is promised.
-    """
+    """Whether the calibration has moved."""
 
     drifted: bool
     evidence: float | None
+    """By how much the bets have multiplied their stake; 20 is enough. None where there is no calibration to test."""
+
     nights: int
+    """How many observations there are."""
+
     since: int | None
     since_at: str | None
+    """`since`, `since_at`: the observation, from 1, with which the drift most likely began, and when that was."""
+
     what: str | None
+    """Its direction, in words."""
+
     state: str
     promise: PromiseVerdict | None = None
+    """The verdict on what a policy promises; None where nothing is promised."""
 
     def to_json(self) -> dict[str, Json]:
         return as_json({**asdict(self), "threshold": 1.0 / ALPHA})
@@ -165,24 +160,19 @@ ClassSums: TypeAlias = Callable[[DriftRows], list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
-    """The rows of an observation that were not tested before, wherever they are.
-
-    Attributes
-    ----------
-    files
-        The files that they are in, and the hash of each.
-    summed
-        Adds up class sums over all of the rows.
-    rows
-        How many there are, where they are on this machine.
-    promised
-        The promises of a policy about them; empty where nothing is promised.
-    """
+    """The rows of an observation that were not tested before, wherever they are."""
 
     files: Sequence[tuple[str, str]]
+    """The files that they are in, and the hash of each."""
+
     summed: Callable[[ClassSums], list[Any]]
+    """Adds up class sums over all of the rows."""
+
     rows: int = 0
+    """How many there are, where they are on this machine."""
+
     promised: Sequence[Promised] = ()
+    """The promises of a policy about them; empty where nothing is promised."""
 
 
 def new_rows_on_cluster(table: ClusterTable, rows: ScoredRows, place: int, known: frozenset[str]) -> NewRows | None:

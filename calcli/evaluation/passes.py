@@ -25,27 +25,22 @@ Total = TypeVar("Total")
 
 @dataclass(frozen=True)
 class Reading:
-    """The columns that a pass reads, and how its rows are encoded.
-
-    Attributes
-    ----------
-    bindings
-        The bindings by which rows are encoded; labels and weights are those of the first.
-    scales
-        For each binding a check of the scale of its score, which has seen no rows; None where it is not checked.
-    others
-        Columns that are read as they are; only on a cluster.
-    features
-        Whether features are read.
-    judged
-        Whether bad rows are judged; not in a pass beside another one that judges the same rows.
-    """
+    """The columns that a pass reads, and how its rows are encoded."""
 
     bindings: Sequence[Binding]
+    """The bindings by which rows are encoded; labels and weights are those of the first."""
+
     scales: Sequence[Scale | None]
+    """For each binding a check of the scale of its score, which has seen no rows; None where it is not checked."""
+
     others: Sequence[str] = ()
+    """Columns that are read as they are; only on a cluster."""
+
     features: bool = True
+    """Whether features are read."""
+
     judged: bool = True
+    """Whether bad rows are judged; not in a pass beside another one that judges the same rows."""
 
     @property
     def columns(self) -> list[str]:

@@ -98,23 +98,18 @@ class BufferedScores:
 
 @dataclass(slots=True)
 class ScoreTotal:
-    """The scores of rows: held, or else summed.
-
-    Attributes
-    ----------
-    share
-        The weight of each class.
-    held
-        The rows themselves; None once they are summed.
-    seconds
-        How long each score has taken to predict.
-    """
+    """The scores of rows: held, or else summed."""
 
     share: FloatArray
+    """The weight of each class."""
+
     sums: SummedScores
     groups: list[GroupedSums]
     held: _HeldRows | None
+    """The rows themselves; None once they are summed."""
+
     seconds: list[float]
+    """How long each score has taken to predict."""
 
     def __iadd__(self, other: ScoreTotal) -> Self:
         assert self.held is None
@@ -132,23 +127,19 @@ class ScorePass(Pass[ScoreTotal]):
 
     With `holds`, rows are held while there is room for them. From the first row too many on, all rows are added up
     instead, those so far too: then there are only those metrics that follow from sums.
-
-    Attributes
-    ----------
-    sums, groups
-        The sums over no rows: of all, and of the groups of each column.
-    unit_key
-        The column with the set of each row's unit, where units are summed.
-    whole_for
-        A flag or a score that needs all rows at once, if there is one: too many are then an error.
     """
 
     rows: ScoredRows
     sums: SummedScores
     groups: Sequence[GroupedSums] = ()
+    """`sums`, `groups`: the sums over no rows: of all, and of the groups of each column."""
+
     unit_key: str | None = None
+    """The column with the set of each row's unit, where units are summed."""
+
     holds: bool = False
     whole_for: str | None = None
+    """A flag or a score that needs all rows at once, if there is one: too many are then an error."""
 
     def reading(self) -> Reading:
         units = [] if self.unit_key is None else [self.unit_key]
@@ -316,19 +307,14 @@ class CurveTotal:
 
 @dataclass(frozen=True)
 class CurvePass(Pass[CurveTotal]):
-    """Sums up the curves of several scores.
-
-    Attributes
-    ----------
-    parts
-        What forms the groups, column by column; without any, the curves are of all rows.
-    builder
-        The curves of no rows: of the scores, or of the scores within each group of each column.
-    """
+    """Sums up the curves of several scores."""
 
     scores: Sequence[ComparedScore]
     parts: Sequence[Clustering]
+    """What forms the groups, column by column; without any, the curves are of all rows."""
+
     builder: CurveBuilder
+    """The curves of no rows: of the scores, or of the scores within each group of each column."""
 
     def reading(self) -> Reading:
         bindings = [*(score.binding for score in self.scores), *(part.binding for part in self.parts)]

@@ -38,100 +38,97 @@ def _of_postgres(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One dialect.
-
-    Attributes
-    ----------
-    name
-        As sqlglot has it.
-    engine
-        On which the tests run its statements, with the version; empty where they are only written.
-    emulator
-        What the tests run its statements on in place of an engine.
-    awkward
-        A literal of a text with anything but `PLAIN` characters.
-    plain
-        A literal of any other text.
-    text
-        A column as text whose comparison is that of its bytes; `{}` is the column.
-    truth
-        A column as a condition.
-    fence
-        What a step ends with, so that the database does not write it out wherever its columns are used.
-    view
-        What a view begins with, before its name.
-    function
-        A function of an expression, by {name}, {names} of its parameters, or {parameters} with types, and {expression};
-        empty where there is none.
-    decimal_literals
-        Whether 1e0 is an exact number, not a double.
-    look_up
-        A number of a {list}, by its {place} from 1 on; empty where there are no lists.
-    numbers
-        A list of numbers by its {values} as text and their {type}.
-    listing
-        A list of the terms `{}`.
-    gathered
-        The column `value` of all rows as a list, in the order of their `place`.
-    outside
-        Such a list, by the name `{}` of the step that makes it.
-    crossed
-        Whether each step that reads such a list is a product of its rows and of that one.
-    slow_cases
-        Whether a CASE of thousands of branches takes longer than to look places up, or more memory than there is.
-    joins_lists
-        Whether IN of several constants becomes a join of all rows, even in a branch that few of them reach.
-    bit
-        What a condition adds to a place: its {weight} where it holds.
-    rows
-        A small table within a query by its {columns}, their {types} and its {values} as a text; empty where VALUES do.
-    create
-        A table by its {name}, its {columns} with types, and those that are its {key}.
-    can_join
-        Whether small tables can be written within a query.
-    excluding
-        Whether a query can give all columns except some.
-    deepest
-        How deep an expression may be nested, as `subexpressions.depths` counts.
-    most_columns
-        Of a step of a query.
-    most_bytes
-        Of a statement.
-    taken_bytes
-        Of a statement that needs no `settings`.
-    settings
-        A statement that raises the limits of the database for a statement of {size}.
-    """
+    """One dialect."""
 
     name: str
+    """As sqlglot has it."""
+
     engine: str = ""
+    """On which the tests run its statements, with the version; empty where they are only written."""
+
     emulator: str = ""
+    """What the tests run its statements on in place of an engine."""
+
     awkward: Callable[[str], str] = _doubled
+    """A literal of a text with anything but `PLAIN` characters."""
+
     plain: Callable[[str], str] = _doubled
+    """A literal of any other text."""
+
     text: str = "CAST({} AS TEXT)"
+    """A column as text whose comparison is that of its bytes; `{}` is the column."""
+
     truth: str = "CAST({} AS BOOLEAN)"
+    """A column as a condition."""
+
     fence: str = ""
+    """What a step ends with, so that the database does not write it out wherever its columns are used."""
+
     view: str = "CREATE OR REPLACE VIEW"
+    """What a view begins with, before its name."""
+
     function: str = ""
+    """A function of an expression, by {name}, {names} of its parameters, or {parameters} with types, and {expression};
+    empty where there is none.
+    """
+
     decimal_literals: bool = False
+    """Whether 1e0 is an exact number, not a double."""
+
     look_up: str = ""
+    """A number of a {list}, by its {place} from 1 on; empty where there are no lists."""
+
     numbers: str = "[{values}]"
+    """A list of numbers by its {values} as text and their {type}."""
+
     listing: str = "[{}]"
+    """A list of the terms `{}`."""
+
     gathered: str = ""
+    """The column `value` of all rows as a list, in the order of their `place`."""
+
     outside: str = "(SELECT numbers FROM {})"
+    """Such a list, by the name `{}` of the step that makes it."""
+
     crossed: bool = False
+    """Whether each step that reads such a list is a product of its rows and of that one."""
+
     slow_cases: bool = False
+    """Whether a CASE of thousands of branches takes longer than to look places up, or more memory than there is."""
+
     joins_lists: bool = False
+    """Whether IN of several constants becomes a join of all rows, even in a branch that few of them reach."""
+
     bit: str = "CASE WHEN {test} THEN {weight} ELSE 0 END"
+    """What a condition adds to a place: its {weight} where it holds."""
+
     rows: str = ""
+    """A small table within a query by its {columns}, their {types} and its {values} as a text; empty where VALUES do.
+    """
+
     create: str = "CREATE TABLE {name} ({columns})"
+    """A table by its {name}, its {columns} with types, and those that are its {key}."""
+
     can_join: bool = True
+    """Whether small tables can be written within a query."""
+
     excluding: bool = False
+    """Whether a query can give all columns except some."""
+
     deepest: int = 1_000
+    """How deep an expression may be nested, as `subexpressions.depths` counts."""
+
     most_columns: int = 1_000
+    """Of a step of a query."""
+
     most_bytes: int = 1_000_000
+    """Of a statement."""
+
     taken_bytes: int = 1_000_000
+    """Of a statement that needs no `settings`."""
+
     settings: str = ""
+    """A statement that raises the limits of the database for a statement of {size}."""
 
     def literal(self, text: str) -> str:
         return self.plain(text) if PLAIN.issuperset(text) else self.awkward(text)

@@ -24,21 +24,16 @@ _MOST = sys.float_info.max
 
 @dataclass(frozen=True, slots=True)
 class TableInputs:
-    """The terms in which a calibrator reads a table.
-
-    Attributes
-    ----------
-    score
-        The log-odds, or a logit for each class; null where the row is bad.
-    features
-        By name.
-    valid
-        Whether a row can be calibrated.
-    """
+    """The terms in which a calibrator reads a table."""
 
     score: Terms
+    """The log-odds, or a logit for each class; null where the row is bad."""
+
     features: Inputs
+    """By name."""
+
     valid: Condition
+    """Whether a row can be calibrated."""
 
 
 def table_inputs(binding: Binding) -> TableInputs:

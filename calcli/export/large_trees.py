@@ -79,24 +79,19 @@ def _walked(trees: Iterable[Switch]) -> dict[int, Term]:
 
 @dataclass(frozen=True, slots=True)
 class _Walker:
-    """The terms that trees ask for, each as a code from 1 on; all unnamed keys have the code after the last.
-
-    Attributes
-    ----------
-    codes
-        Of a row; the first is always 1, for which leaves ask.
-    place
-        The place of a term in `codes`, by identity, from 1 on.
-    keys
-        Of a term, by identity, in the order of their codes.
-    roots
-        The code that a root asks for, by the identity of the term, in common for all trees.
-    """
+    """The terms that trees ask for, each as a code from 1 on; all unnamed keys have the code after the last."""
 
     codes: Codes
+    """Of a row; the first is always 1, for which leaves ask."""
+
     place: Mapping[int, int]
+    """The place of a term in `codes`, by identity, from 1 on."""
+
     keys: Mapping[int, list[str | int]]
+    """Of a term, by identity, in the order of their codes."""
+
     roots: dict[int, Term] = field(default_factory=dict)
+    """The code that a root asks for, by the identity of the term, in common for all trees."""
 
     @classmethod
     def of(cls, trees: Iterable[Switch]) -> _Walker:

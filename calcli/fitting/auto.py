@@ -172,19 +172,14 @@ class MethodSelection:
 
 
 class Evidence(NamedTuple):
-    """How many nats likelier labels are with one score than with another.
-
-    Attributes
-    ----------
-    effect
-        How many times the variance of this sum is that over rows which are independent of each other (Rao & Scott).
-    error
-        Its standard error.
-    """
+    """How many nats likelier labels are with one score than with another."""
 
     nats: float
     effect: float
+    """How many times the variance of this sum is that over rows which are independent of each other (Rao & Scott)."""
+
     error: float
+    """Its standard error."""
 
     @property
     def shown(self) -> bool:
@@ -215,29 +210,24 @@ HOLDOUTS = ((20_000, FOLDS), (50_000, Holdout("cv", folds=3)))
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The choice, and what was found on the way to it.
-
-    Attributes
-    ----------
-    fitted
-        The calibrator of all rows; None where a sample of them was compared.
-    rows, prob
-        The rows that were held out, and the predictions of the choice for them.
-    folds
-        Of the held-out rows, where several calibrators have predicted them.
-    least_gain
-        How much a method had to lower the mean log-loss to be chosen; None where nothing was.
-    """
+    """The choice, and what was found on the way to it."""
 
     choice: Choice
     spec: MethodSpec
     params: Params
     fitted: FittedMethod | None
+    """The calibrator of all rows; None where a sample of them was compared."""
+
     holdout: Holdout
     rows: Mask
     prob: FloatArray
+    """`rows`, `prob`: the rows that were held out, and the predictions of the choice for them."""
+
     folds: Folds | None
+    """Of the held-out rows, where several calibrators have predicted them."""
+
     least_gain: float | None
+    """How much a method had to lower the mean log-loss to be chosen; None where nothing was."""
 
 
 def select(

@@ -68,18 +68,13 @@ class Holdout:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """Test and training rows, one mask each per split.
-
-    Attributes
-    ----------
-    tests
-        The rows that are predicted; no row is in two of them.
-    trains
-        The rows that are fitted on; None for all that are not in the test.
-    """
+    """Test and training rows, one mask each per split."""
 
     tests: tuple[Mask, ...]
+    """The rows that are predicted; no row is in two of them."""
+
     trains: tuple[Mask, ...] | None = None
+    """The rows that are fitted on; None for all that are not in the test."""
 
     def __len__(self) -> int:
         return len(self.tests)
@@ -180,18 +175,13 @@ SAID = 500_000
 
 @dataclass(frozen=True, slots=True)
 class HeldOutPredictions:
-    """Calibrated probabilities of the held-out rows, in order, and the time that all splits took.
-
-    Attributes
-    ----------
-    fits
-        What the calibrator of each fold says of the rows of the others, where that was asked for.
-    """
+    """Calibrated probabilities of the held-out rows, in order, and the time that all splits took."""
 
     prob: FloatArray
     fit_seconds: float
     apply_seconds: float
     fits: FoldFits | None = None
+    """What the calibrator of each fold says of the rows of the others, where that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,19 +32,14 @@ from calcli.reports.schema import RAW, Difference, ReportWarning, ScoreSource, S
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """The sample of a table on a cluster that a calibrator was fitted on.
-
-    Attributes
-    ----------
-    rows, of
-        How many rows it has, and the table.
-    by
-        The column in which it is like the table: every label has its share; or which names the units, drawn whole.
-    """
+    """The sample of a table on a cluster that a calibrator was fitted on."""
 
     rows: int
     of: int
+    """`rows`, `of`: how many rows it has, and the table."""
+
     by: str
+    """The column in which it is like the table: every label has its share; or which names the units, drawn whole."""
 
     @property
     def warning(self) -> ReportWarning:
@@ -60,30 +55,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class FitOutcome:
-    """A calibrator, with its predictions of rows that it was not fitted on.
-
-    Attributes
-    ----------
-    label_check, drift_baseline
-        How well the raw scores rank the labels, and how calibrated the held-out predictions are: an artifact keeps
-        both for later refits and drift tests.
-    held_out_rows
-        How many rows were held out.
-    rows, prob
-        Which rows those were, and the predictions for them; None without holdout, and on a cluster.
-    choice
-        Why `auto` selected the method.
-    least_gain
-        How much it had to lower the mean log-loss to be selected.
-    folds
-        Of the held-out rows, where several calibrators have predicted them.
-    fits
-        What each of these says of all of them.
-    sampled
-        The sample of a larger table that it was fitted on.
-    planned
-        The sample by which its settings were chosen, where it was fitted on all rows of a table on a cluster.
-    """
+    """A calibrator, with its predictions of rows that it was not fitted on."""
 
     spec: MethodSpec
     params: Params
@@ -92,15 +64,34 @@ class FitOutcome:
     seconds: Seconds
     label_check: LabelCheck | None = None
     drift_baseline: DriftBaseline | None = None
+    """`label_check`, `drift_baseline`: how well the raw scores rank the labels, and how calibrated the held-out
+    predictions are: an artifact keeps both for later refits and drift tests.
+    """
+
     held_out_rows: int = 0
+    """How many rows were held out."""
+
     rows: Mask | None = None
     prob: FloatArray | None = None
+    """`rows`, `prob`: which rows those were, and the predictions for them; None without holdout, and on a cluster."""
+
     choice: Choice | None = None
+    """Why `auto` selected the method."""
+
     least_gain: float | None = None
+    """How much it had to lower the mean log-loss to be selected."""
+
     folds: Folds | None = None
+    """Of the held-out rows, where several calibrators have predicted them."""
+
     fits: FoldFits | None = None
+    """What each of these says of all of them."""
+
     sampled: Sampled | None = None
+    """The sample of a larger table that it was fitted on."""
+
     planned: Sampled | None = None
+    """The sample by which its settings were chosen, where it was fitted on all rows of a table on a cluster."""
 
     def held_out(self, batch: Batch) -> Batch:
         """The rows that were held out (all of them without holdout), reweighted to the target prior."""

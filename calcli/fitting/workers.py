@@ -61,18 +61,13 @@ _MAIN = (
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[Shared, Task, Value]):
-    """The function of all tasks, and the value that they share.
-
-    Attributes
-    ----------
-    handle
-        A function of a module, as it is pickled by its name: from what is shared and a task, never None, to values.
-    shared
-        What all tasks have in common.
-    """
+    """The function of all tasks, and the value that they share."""
 
     handle: Callable[[Shared, Task], Iterable[Value]]
+    """A function of a module, as it is pickled by its name: from what is shared and a task, never None, to values."""
+
     shared: Shared
+    """What all tasks have in common."""
 
 
 class Progressed(NamedTuple, Generic[Task, Value]):

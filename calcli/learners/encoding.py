@@ -21,28 +21,25 @@ LEAST_SHARE, MOST_LEVELS = 0.01, 20
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How features become coordinates.
-
-    Attributes
-    ----------
-    numbers
-        Names of numbers and booleans, a coordinate each.
-    median, mean, scale
-        One entry for each. A missing value is replaced by the median; the coordinate is (value - mean) / scale, and 0
-        where the scale is 0, which marks a feature without spread.
-    categories
-        Names of categories.
-    levels
-        The levels of each that have a coordinate, 1 for rows of that level and 0 for others. Rare, unseen and
-        missing levels have none.
-    """
+    """How features become coordinates."""
 
     numbers: tuple[str, ...]
+    """Names of numbers and booleans, a coordinate each."""
+
     median: FloatArray
     mean: FloatArray
     scale: FloatArray
+    """`median`, `mean`, `scale`: one entry for each. A missing value is replaced by the median; the coordinate is
+    (value - mean) / scale, and 0 where the scale is 0, which marks a feature without spread.
+    """
+
     categories: tuple[str, ...]
+    """Names of categories."""
+
     levels: tuple[tuple[str, ...], ...]
+    """The levels of each that have a coordinate, 1 for rows of that level and 0 for others. Rare, unseen and missing
+    levels have none.
+    """
 
     @classmethod
     def of(cls, features: Mapping[str, Column], weight: FloatArray, *, standardise: bool = True) -> Encoding:

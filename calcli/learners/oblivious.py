@@ -105,21 +105,16 @@ def _next(number: np.float32) -> np.float32:
 
 @dataclass(frozen=True, slots=True)
 class _Probes:
-    """Rows that differ in one feature from the first, of which nothing is known, and the leaves that they fall into.
-
-    Attributes
-    ----------
-    leaf
-        The leaf of each row in each tree.
-    cuts
-        The cuts of each number: after a row below all of them there is one above each.
-    levels
-        The levels of each category: after a row without one there is one for each.
-    """
+    """Rows that differ in one feature from the first, of which nothing is known, and the leaves that they fall into."""
 
     leaf: np.ndarray[Any, np.dtype[np.int64]]
+    """The leaf of each row in each tree."""
+
     cuts: Mapping[str, FloatArray]
+    """The cuts of each number: after a row below all of them there is one above each."""
+
     levels: Mapping[str, Sequence[str]]
+    """The levels of each category: after a row without one there is one for each."""
 
     @classmethod
     def of(cls, model: CatBoost, levels: Mapping[str, Sequence[str]]) -> _Probes:

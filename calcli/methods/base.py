@@ -92,19 +92,15 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The choices of a method by held-out rows.
-
-    Attributes
-    ----------
-    settings
-        The values of its open parameters; none where the splits hold out too few rows to choose by.
-    states
-        The states that `fit` gives with these settings on the training rows of a split, by the place of the split;
-        only where the choice has made that fit.
-    """
+    """The choices of a method by held-out rows."""
 
     settings: Params = field(default_factory=dict)
+    """The values of its open parameters; none where the splits hold out too few rows to choose by."""
+
     states: Mapping[int, State] = field(default_factory=dict)
+    """The states that `fit` gives with these settings on the training rows of a split, by the place of the split; only
+    where the choice has made that fit.
+    """
 
 
 class ExtendedMethod(Method, Protocol):

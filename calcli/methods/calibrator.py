@@ -33,22 +33,19 @@ _COUNTS = "rows and weight"
 
 @dataclass(frozen=True, slots=True)
 class PostProcessing:
-    """The last steps for the output of every method, in this order.
-
-    Attributes
-    ----------
-    exact
-        Whether outputs may be exactly 0 or 1. Otherwise rates are held within what their rows support (an array
-        `SUPPORTED` in the state), the outputs of other methods that can give 0 or 1 are mixed with the uniform
-        distribution, and all are clipped to the open interval.
-    prior_ratio
-        For each class its rate in the target population over its rate among the calibration rows. Probabilities are
-        multiplied by it and renormalised, which takes z to z + logit(target rate) - logit(calibration rate). That is
-        right for calibrated scores, so it comes last.
-    """
+    """The last steps for the output of every method, in this order."""
 
     exact: bool = False
+    """Whether outputs may be exactly 0 or 1. Otherwise rates are held within what their rows support (an array
+    `SUPPORTED` in the state), the outputs of other methods that can give 0 or 1 are mixed with the uniform
+    distribution, and all are clipped to the open interval.
+    """
+
     prior_ratio: tuple[float, ...] | None = None
+    """For each class its rate in the target population over its rate among the calibration rows. Probabilities are
+    multiplied by it and renormalised, which takes z to z + logit(target rate) - logit(calibration rate). That is right
+    for calibrated scores, so it comes last.
+    """
 
     def apply(self, prob: FloatArray, rows: int, classes: int, *, reaches_ends: bool) -> FloatArray:
         """The final probabilities of a calibrator that was fitted on so many rows."""
@@ -64,33 +61,28 @@ PLAIN = PostProcessing()
 
 @dataclass(frozen=True, slots=True)
 class FittedMethod:
-    """A fitted method.
-
-    Attributes
-    ----------
-    spec
-        The method's entry in the catalog.
-    classes
-        K, the number of classes.
-    rows
-        How many rows it was fitted on, as their weights count: they decide the weight of the mix (see `_mixed`).
-    state
-        The method's own numbers.
-    post_processing
-        The last steps of `predict`.
-    sides
-        The side inputs of the fit that `predict` needs too.
-    kept
-        Whether it comes from an artifact, whose content may be at fault for errors.
-    """
+    """A fitted method."""
 
     spec: MethodSpec
+    """The method's entry in the catalog."""
+
     classes: int
+    """K, the number of classes."""
+
     rows: int
+    """How many rows it was fitted on, as their weights count: they decide the weight of the mix (see `_mixed`)."""
+
     state: State
+    """The method's own numbers."""
+
     post_processing: PostProcessing = PLAIN
+    """The last steps of `predict`."""
+
     sides: SideInputs = NO_SIDE_INPUTS
+    """The side inputs of the fit that `predict` needs too."""
+
     kept: bool = False
+    """Whether it comes from an artifact, whose content may be at fault for errors."""
 
     @contextmanager
     def as_artifact_error(self) -> Iterator[None]:
@@ -238,20 +230,15 @@ def fit(
 
 
 class Settled(NamedTuple):
-    """The calibrator of all rows, and all parameters with the settings that it chose.
-
-    Attributes
-    ----------
-    of_splits
-        Calibrators with these settings, fitted on the training rows of some splits, by the place of the split.
-    seconds
-        How long the choice took, which has fitted these.
-    """
+    """The calibrator of all rows, and all parameters with the settings that it chose."""
 
     fitted: FittedMethod
     params: Params
     of_splits: Mapping[int, FittedMethod]
+    """Calibrators with these settings, fitted on the training rows of some splits, by the place of the split."""
+
     seconds: float
+    """How long the choice took, which has fitted these."""
 
 
 def settle(

@@ -109,80 +109,78 @@ def boolean(name: str, default: ParamValue, meaning: str) -> Param:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MethodSpec:
-    """The properties of a method, known without importing it.
-
-    Attributes
-    ----------
-    target
-        Where `fit` and `predict` are: ``module:Class``, or a module alone.
-    multiclass
-        ``native``, or ``one-vs-rest``: a binary method on each class probability, renormalised.
-    order
-        Whether the order of binary scores survives: ``kept`` (ties may appear), ``kept or reversed``, ``changed``.
-    sums
-        Whether it is fitted from sums over rows: ``yes``, ``binary`` (for two classes only), ``scores`` (from sums for
-        each distinct score), ``levels`` (level by level, for two classes), ``no``.
-    reaches_ends
-        Its raw output can be exactly 0 or 1, so that it is mixed with the uniform distribution (see `calibrator`).
-        Where that depends on the fit, its state has a parameter ``reaches_ends``.
-    interval
-        It has a function ``interval(state, batch)`` for a lower and an upper probability.
-    needs_features
-        It uses columns other than the score; a table without any is an error, unless it is `content_without`.
-    content_without
-        It uses features where there are any, and does without where there are none.
-    needs
-        The optional packages that fitting it needs: not fewer for more features.
-    sides
-        Roles of the side inputs that it can use: ``model``, ``partition-data``, ``embedding-data``, ``edges``.
-    keeps
-        The side inputs that `predict` needs too, so that an artifact keeps them.
-    extras
-        Names of further output columns for ``--extra``, from its function ``extras(state, batch, sides)``.
-    closed_form
-        It has a function ``formula(state, score, features)``: `predict` as terms that can be written as SQL.
-    explains
-        It has a function ``explain(state)``: tables of what was learned.
-    chooses
-        It has a function ``choose(batch, sides, params, seed, splits)``: its open parameters, by given held-out rows.
-    contributes
-        It has a function ``contributions(state, batch, rows, background)``: what each column adds to log-odds.
-    remarks
-        It has a function ``remarks(state, sides, nodes)``: sentences about the fit for the user.
-    contains_rows
-        Its state holds rows of the data that it was fitted on.
-    simplicity
-        Rank for ties in a selection: the lower, the simpler.
-    auto
-        Whether ``--method auto`` considers it: always, for two classes, for more, or not at all.
-    """
+    """The properties of a method, known without importing it."""
 
     name: str
     family: Family
     target: str
+    """Where `fit` and `predict` are: ``module:Class``, or a module alone."""
+
     summary: str
     reference: str
     simplicity: int
+    """Rank for ties in a selection: the lower, the simpler."""
+
     multiclass: Literal["native", "one-vs-rest"] = "one-vs-rest"
+    """``native``, or ``one-vs-rest``: a binary method on each class probability, renormalised."""
+
     weights: bool = True
     needs_features: bool = False
+    """It uses columns other than the score; a table without any is an error, unless it is `content_without`."""
+
     content_without: bool = False
+    """It uses features where there are any, and does without where there are none."""
+
     needs: Needs = nothing
+    """The optional packages that fitting it needs: not fewer for more features."""
+
     sides: tuple[Side, ...] = ()
+    """Roles of the side inputs that it can use: ``model``, ``partition-data``, ``embedding-data``, ``edges``."""
+
     keeps: tuple[Side, ...] = ()
+    """The side inputs that `predict` needs too, so that an artifact keeps them."""
+
     extras: tuple[str, ...] = ()
+    """Names of further output columns for ``--extra``, from its function ``extras(state, batch, sides)``."""
+
     closed_form: bool = False
+    """It has a function ``formula(state, score, features)``: `predict` as terms that can be written as SQL."""
+
     explains: bool = False
+    """It has a function ``explain(state)``: tables of what was learned."""
+
     chooses: bool = False
+    """It has a function ``choose(batch, sides, params, seed, splits)``: its open parameters, by given held-out rows."""
+
     contributes: bool = False
+    """It has a function ``contributions(state, batch, rows, background)``: what each column adds to log-odds."""
+
     remarks: bool = False
+    """It has a function ``remarks(state, sides, nodes)``: sentences about the fit for the user."""
+
     contains_rows: bool = False
+    """Its state holds rows of the data that it was fitted on."""
+
     order: Literal["kept", "kept or reversed", "changed"] = "changed"
+    """Whether the order of binary scores survives: ``kept`` (ties may appear), ``kept or reversed``, ``changed``."""
+
     keeps_top_class: bool = False
     sums: Literal["yes", "binary", "scores", "levels", "no"] = "no"
+    """Whether it is fitted from sums over rows: ``yes``, ``binary`` (for two classes only), ``scores`` (from sums for
+    each distinct score), ``levels`` (level by level, for two classes), ``no``.
+    """
+
     reaches_ends: bool = False
+    """Its raw output can be exactly 0 or 1, so that it is mixed with the uniform distribution (see `calibrator`). Where
+    that depends on the fit, its state has a parameter ``reaches_ends``.
+    """
+
     interval: bool = False
+    """It has a function ``interval(state, batch)`` for a lower and an upper probability."""
+
     auto: Literal["yes", "binary", "multiclass", "no"] = "no"
+    """Whether ``--method auto`` considers it: always, for two classes, for more, or not at all."""
+
     params: tuple[Param, ...] = ()
     presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
 

@@ -128,55 +128,45 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One number with its definition.
-
-    Attributes
-    ----------
-    value
-        None where it is not defined.
-    reason
-        Why there is no value, or which classes it leaves out.
-    floor
-        The expected value for a calibrated score on these rows, for metrics that are never zero.
-    p
-        The p-value of a test, for metrics that are one.
-    per_class
-        The same metric one-vs-rest, by class index; only where there are more than two classes.
-    lo, hi
-        The ends of a 95 % confidence interval; gaps have none.
-    null_hi
-        What 95 % of calibrated scores stay below on these rows, for gaps.
-    """
+    """One number with its definition."""
 
     value: float | None
+    """None where it is not defined."""
+
     definition: Definition
     floor: float | None = None
+    """The expected value for a calibrated score on these rows, for metrics that are never zero."""
+
     p: float | None = None
+    """The p-value of a test, for metrics that are one."""
+
     reason: str | None = None
+    """Why there is no value, or which classes it leaves out."""
+
     per_class: tuple[float | None, ...] | None = None
+    """The same metric one-vs-rest, by class index; only where there are more than two classes."""
+
     lo: float | None = None
     hi: float | None = None
+    """`lo`, `hi`: the ends of a 95 % confidence interval; gaps have none."""
+
     null_hi: float | None = None
+    """What 95 % of calibrated scores stay below on these rows, for gaps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Which cluster each row belongs to.
-
-    Attributes
-    ----------
-    cluster_of
-        The cluster of each row, 0 .. `count` - 1.
-    source
-        Where they came from, in words.
-    sha256
-        Of what decides, where it is kept somewhere.
-    """
+    """Which cluster each row belongs to."""
 
     cluster_of: IntArray
+    """The cluster of each row, 0 .. `count` - 1."""
+
     count: int
     source: str
+    """Where they came from, in words."""
+
     sha256: str | None = None
+    """Of what decides, where it is kept somewhere."""
 
     def take(self, rows: Rows) -> Clusters:
         """The clusters of some rows."""
@@ -205,37 +195,34 @@ class Folds:
 
 @dataclass(frozen=True)
 class Scored:
-    """Rows with labels and predicted probabilities.
-
-    Attributes
-    ----------
-    label
-        Class index, 0 .. K-1; binary: 1 is the positive class.
-    prob
-        P(positive), shape (n,), or a row per class, shape (n, K).
-    weight
-        Non-negative, or None for all ones.
-    clusters
-        Of the rows, for metrics that have them as bins.
-    edges
-        Pairs of rows that are linked, each once, for metrics that look at them.
-    odds
-        Of the same shape as `prob`, and rising with it: what rows are ranked by where probabilities have rounded to 1.
-    folds
-        Of the rows, where several calibrators have predicted them: these are ranked fold by fold.
-    units
-        The unit that each row belongs to, where rows of a unit may share what is not in their scores: intervals and
-        p-values then count units.
-    """
+    """Rows with labels and predicted probabilities."""
 
     label: LabelArray
+    """Class index, 0 .. K-1; binary: 1 is the positive class."""
+
     prob: FloatArray
+    """P(positive), shape (n,), or a row per class, shape (n, K)."""
+
     weight: FloatArray | None = None
+    """Non-negative, or None for all ones."""
+
     clusters: Clusters | None = None
+    """Of the rows, for metrics that have them as bins."""
+
     edges: IntArray | None = None
+    """Pairs of rows that are linked, each once, for metrics that look at them."""
+
     odds: FloatArray | None = None
+    """Of the same shape as `prob`, and rising with it: what rows are ranked by where probabilities have rounded to 1.
+    """
+
     folds: Folds | None = None
+    """Of the rows, where several calibrators have predicted them: these are ranked fold by fold."""
+
     units: IntArray | None = None
+    """The unit that each row belongs to, where rows of a unit may share what is not in their scores: intervals and
+    p-values then count units.
+    """
 
     @classmethod
     def empty(cls, classes: int) -> Scored:

@@ -37,20 +37,15 @@ UNBINNED = "every row is on the edge that the convention leaves out"
 
 @dataclass(frozen=True, slots=True)
 class BinSums:
-    """Sums over the rows of each bin. Sums over parts of the rows add up to those over all.
-
-    Attributes
-    ----------
-    weight, prob, label
-        Sums of w, of w p and of w y.
-    noise
-        Sums of w^2 p (1 - p): the variance of that of w y, if the score were calibrated.
-    """
+    """Sums over the rows of each bin. Sums over parts of the rows add up to those over all."""
 
     weight: FloatArray
     prob: FloatArray
     label: FloatArray
+    """`weight`, `prob`, `label`: sums of w, of w p and of w y."""
+
     noise: FloatArray
+    """Sums of w^2 p (1 - p): the variance of that of w y, if the score were calibrated."""
 
     @classmethod
     def empty(cls, count: int) -> BinSums:
@@ -182,27 +177,22 @@ def _norm(sums: BinSums, norm: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class EqualMassSums:
-    """Sums over the rows of each cell.
-
-    Attributes
-    ----------
-    cells
-        The weight of the rows by label, and whether a cell has several probabilities.
-    rows
-        How many have a positive weight.
-    prob
-        Sums of w p, of the negative and of the positive rows.
-    square
-        Sums of w^2.
-    heaviest
-        The greatest weight of any row.
-    """
+    """Sums over the rows of each cell."""
 
     cells: Cells
+    """The weight of the rows by label, and whether a cell has several probabilities."""
+
     rows: FloatArray
+    """How many have a positive weight."""
+
     prob: FloatArray
+    """Sums of w p, of the negative and of the positive rows."""
+
     square: FloatArray
+    """Sums of w^2."""
+
     heaviest: float
+    """The greatest weight of any row."""
 
     def __add__(self, other: EqualMassSums) -> EqualMassSums:
         merged = Merged(self.cells.cell, other.cells.cell)

@@ -46,24 +46,19 @@ MOSTLY = 0.9
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """The replicates of every score.
-
-    Attributes
-    ----------
-    kinds
-        ``smooth``, ``gap`` or ``test``, by metric.
-    resampled
-        By smooth metric, shape (scores, replicates): the value on resampled rows, NaN where it is not defined.
-    calibrated
-        By gap metric, the same shape: the value with labels drawn from the score itself.
-    in_sample
-        Whether the score was fitted on these rows: how often a calibrated one shows as much says nothing then.
-    """
+    """The replicates of every score."""
 
     kinds: Mapping[str, str]
+    """``smooth``, ``gap`` or ``test``, by metric."""
+
     resampled: Mapping[str, FloatArray]
+    """By smooth metric, shape (scores, replicates): the value on resampled rows, NaN where it is not defined."""
+
     calibrated: Mapping[str, FloatArray]
+    """By gap metric, the same shape: the value with labels drawn from the score itself."""
+
     in_sample: bool = False
+    """Whether the score was fitted on these rows: how often a calibrated one shows as much says nothing then."""
 
     def complete(self, score: int, metric: str, measured: Measured) -> Measured:
         """The measurement with the results of the replicates.

@@ -22,30 +22,26 @@ Kind: TypeAlias = Literal["smooth", "gap", "test"]
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """The properties of a metric, known without importing it.
-
-    Attributes
-    ----------
-    target
-        ``module:function``.
-    kind
-        ``smooth`` metrics get bootstrap intervals. ``gap`` metrics are never zero on finite data: resampling adds its
-        noise to theirs, so that neither they nor their differences have an interval, and they are compared with what a
-        calibrated score would show. ``test`` statistics and what isotonic regression fits to the rows get neither.
-    default
-        Whether `evaluate` shows it unasked.
-    row_mean
-        Whether it is a mean over rows, so that paired differences have an interval of their own.
-    """
+    """The properties of a metric, known without importing it."""
 
     name: str
     family: Family
     target: str
+    """``module:function``."""
+
     summary: str
     direction: Direction
     kind: Kind
+    """``smooth`` metrics get bootstrap intervals. ``gap`` metrics are never zero on finite data: resampling adds its
+    noise to theirs, so that neither they nor their differences have an interval, and they are compared with what a
+    calibrated score would show. ``test`` statistics and what isotonic regression fits to the rows get neither.
+    """
+
     default: bool = False
+    """Whether `evaluate` shows it unasked."""
+
     row_mean: bool = False
+    """Whether it is a mean over rows, so that paired differences have an interval of their own."""
 
     def load(self) -> Metric:
         """The metric itself."""

@@ -25,22 +25,19 @@ NO_CLUSTERS = "there are no clusters: they come from a CCL artifact, a column (-
 
 @dataclass(frozen=True, slots=True)
 class ClusterSums:
-    """Sums over the rows of each cluster. Sums over parts of the rows add up to those over all.
-
-    Attributes
-    ----------
-    clusters
-        Which they are, without the rows; None where there are none.
-    weight
-        Of w, shape (k,).
-    error, noise
-        Of w (p - y) and of w^2 p (1 - p), shape (k, m): of the positive class, or of each class where there are more.
-    """
+    """Sums over the rows of each cluster. Sums over parts of the rows add up to those over all."""
 
     clusters: Clusters | None
+    """Which they are, without the rows; None where there are none."""
+
     weight: FloatArray
+    """Of w, shape (k,)."""
+
     error: FloatArray
     noise: FloatArray
+    """`error`, `noise`: of w (p - y) and of w^2 p (1 - p), shape (k, m): of the positive class, or of each class where
+    there are more.
+    """
 
     __add__ = added
 

@@ -19,35 +19,32 @@ from calcli.numeric import bins
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """The bin of a value on an edge.
-
-    Attributes
-    ----------
-    side
-        ``lower``: a value on an inner edge belongs to the bin below it; ``upper``: above it; ``truncated``: to
-        int(p / width), in floating point, which for 0.3 in ten bins is the bin above and for 0.7 the one below.
-    least
-        Values on the first edge are ``kept`` in the first bin, ``unbinned`` (no gap, but they count among the rows),
-        ``dropped``, or have a bin of their ``own``.
-    last_own
-        Whether a value on the last edge has a bin of its own.
-    fewer
-        By how much the number of bins is below the one given.
-    between
-        Whether edges of equal mass lie halfway between two rows, and not at quantiles.
-    top
-        Whether two classes are judged by the predicted one.
-    text
-        What the definition says of it.
-    """
+    """The bin of a value on an edge."""
 
     text: str
+    """What the definition says of it."""
+
     side: Literal["lower", "upper", "truncated"] = "lower"
+    """``lower``: a value on an inner edge belongs to the bin below it; ``upper``: above it; ``truncated``: to int(p /
+    width), in floating point, which for 0.3 in ten bins is the bin above and for 0.7 the one below.
+    """
+
     least: Literal["kept", "unbinned", "dropped", "own"] = "kept"
+    """Values on the first edge are ``kept`` in the first bin, ``unbinned`` (no gap, but they count among the rows),
+    ``dropped``, or have a bin of their ``own``.
+    """
+
     last_own: bool = False
+    """Whether a value on the last edge has a bin of its own."""
+
     fewer: int = 0
+    """By how much the number of bins is below the one given."""
+
     between: bool = False
+    """Whether edges of equal mass lie halfway between two rows, and not at quantiles."""
+
     top: bool = False
+    """Whether two classes are judged by the predicted one."""
 
     def count(self, given: int) -> int:
         """The number of bins."""

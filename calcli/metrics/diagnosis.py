@@ -33,34 +33,33 @@ DRAWS = 999
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Whether a score is calibrated, and what is wrong where it is not.
-
-    Attributes
-    ----------
-    p, level
-        Of the test of all gaps together, and at which p-value they are more than chance.
-    predicted, happened
-        The mean prediction and the share that came true.
-    shift_p, detectable
-        Of calibration in the large, and the mean error that the joint test would have found in four cases of five.
-    slope, slope_p
-        Of Cox's recalibration: below 1 the score is over-confident. None where the rows do not determine it.
-    shape_p
-        Of the gaps that are left by intercept and slope; None where the joint test finds nothing.
-    faults
-        What is wrong, what explains most first; empty where chance alone can make all gaps.
-    """
+    """Whether a score is calibrated, and what is wrong where it is not."""
 
     p: float
     level: float
+    """`p`, `level`: of the test of all gaps together, and at which p-value they are more than chance."""
+
     predicted: float
     happened: float
+    """`predicted`, `happened`: the mean prediction and the share that came true."""
+
     shift_p: float
     detectable: float | None
+    """`shift_p`, `detectable`: of calibration in the large, and the mean error that the joint test would have found in
+    four cases of five.
+    """
+
     slope: float | None
     slope_p: float | None
+    """`slope`, `slope_p`: of Cox's recalibration: below 1 the score is over-confident. None where the rows do not
+    determine it.
+    """
+
     shape_p: float | None
+    """Of the gaps that are left by intercept and slope; None where the joint test finds nothing."""
+
     faults: tuple[Fault, ...]
+    """What is wrong, what explains most first; empty where chance alone can make all gaps."""
 
     @property
     def chance(self) -> bool:

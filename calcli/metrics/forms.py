@@ -134,51 +134,41 @@ class OfClasses(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OfProblems(Generic[S]):
-    """The sums of each binary problem of a metric.
-
-    Attributes
-    ----------
-    binary
-        Whether there are two classes.
-    parts
-        The problems whose numbers are combined.
-    rest
-        Each class against the others, for `Measured.per_class`; empty where `parts` are these already.
-    """
+    """The sums of each binary problem of a metric."""
 
     binary: bool
+    """Whether there are two classes."""
+
     parts: tuple[S, ...]
+    """The problems whose numbers are combined."""
+
     rest: tuple[S, ...]
+    """Each class against the others, for `Measured.per_class`; empty where `parts` are these already."""
 
     __add__ = added
 
 
 @dataclass(frozen=True)
 class ByProblem(Generic[S]):
-    """A number for each binary problem, and one made of these.
-
-    Attributes
-    ----------
-    reduction
-        The problems, and how their numbers are combined.
-    of
-        The sums over the rows of a problem: all that the number depends on.
-    value
-        The number; None where it is not defined.
-    definition
-        For several scores of the same rows, from their rows or sums; the reduction is added to it.
-    undefined
-        Why there may be no number.
-    floor
-        What a calibrated score would show, where that is known of the one problem that there is.
-    """
+    """A number for each binary problem, and one made of these."""
 
     reduction: Reduction
+    """The problems, and how their numbers are combined."""
+
     of: Callable[[Scored, Options], S]
+    """The sums over the rows of a problem: all that the number depends on."""
+
     value: Callable[[S, Options], float | None]
+    """The number; None where it is not defined."""
+
     definition: Callable[[Sequence[Any], Options], Definition]
+    """For several scores of the same rows, from their rows or sums; the reduction is added to it."""
+
     undefined: str = ""
+    """Why there may be no number."""
+
     floor: Callable[[S, Options], float] | None = None
+    """What a calibrated score would show, where that is known of the one problem that there is."""
 
     def measure(self, scored: Scored, options: Options) -> Measured:
         """The metric of all rows, one problem after the other."""

@@ -104,18 +104,13 @@ UNITS = 1 << 16
 
 @dataclass(slots=True)
 class UnitMeans:
-    """Sums over each bucket of units.
-
-    Attributes
-    ----------
-    weight
-        Of w, shape (`UNITS`,).
-    sums
-        By metric that is a mean over rows, of w times what a row adds to it, shape (scores, `UNITS`).
-    """
+    """Sums over each bucket of units."""
 
     weight: FloatArray
+    """Of w, shape (`UNITS`,)."""
+
     sums: Mapping[str, FloatArray]
+    """By metric that is a mean over rows, of w times what a row adds to it, shape (scores, `UNITS`)."""
 
     @classmethod
     def empty(cls, chosen: Sequence[MetricSpec], scores: int) -> Self:

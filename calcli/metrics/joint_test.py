@@ -77,24 +77,19 @@ _EDGE, _BIN = _cuts()
 
 @dataclass(frozen=True, slots=True)
 class GapSums:
-    """Sums over the rows of each cell. Those over parts of the rows add up to those over all.
-
-    Attributes
-    ----------
-    cell
-        Which cells hold rows, rising: by probability, within it by weight.
-    sums
-        Of 1, w, w^2, w p, w (1 - p) and w (y - p), shape (6, cells).
-    impossible
-        The weight of the rows that are what their score says they cannot be.
-    units
-        The gaps of each unit, where rows belong to units.
-    """
+    """Sums over the rows of each cell. Those over parts of the rows add up to those over all."""
 
     cell: IntArray
+    """Which cells hold rows, rising: by probability, within it by weight."""
+
     sums: FloatArray
+    """Of 1, w, w^2, w p, w (1 - p) and w (y - p), shape (6, cells)."""
+
     impossible: float = 0.0
+    """The weight of the rows that are what their score says they cannot be."""
+
     units: UnitGaps | None = None
+    """The gaps of each unit, where rows belong to units."""
 
     @classmethod
     def empty(cls) -> GapSums:
@@ -262,21 +257,16 @@ def _sums(place: IntArray, columns: tuple[FloatArray | None, ...], count: int) -
 
 @dataclass(frozen=True, slots=True)
 class JointTest:
-    """The result of the test.
-
-    Attributes
-    ----------
-    p
-        Of all gaps together: the share of calibrated scores whose gaps are as unlikely.
-    shift_p
-        Of calibration in the large alone, from the same draws.
-    detectable
-        The mean error that this test would have found in four cases of five.
-    """
+    """The result of the test."""
 
     p: float
+    """Of all gaps together: the share of calibrated scores whose gaps are as unlikely."""
+
     shift_p: float
+    """Of calibration in the large alone, from the same draws."""
+
     detectable: float
+    """The mean error that this test would have found in four cases of five."""
 
 
 def joint_test(sums: GapSums, seed: int = 0) -> JointTest:
@@ -322,30 +312,26 @@ def quantile(share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Statistics:
-    """The parts of the six statistics that follow from the score, whatever the labels are.
-
-    Attributes
-    ----------
-    directions
-        By which the gaps of the cells are multiplied and summed, shape (cells, 3): for the mean, the slope and
-        Spiegelhalter's.
-    spread
-        The standard deviation of these sums under a calibrated score.
-    bins
-        Which cells make up the bins, shape (cells, bins): first the `widths` ones of equal width.
-    expected, rows
-        The mean prediction and the effective number of rows of each bin.
-    weight
-        Of each bin.
-    """
+    """The parts of the six statistics that follow from the score, whatever the labels are."""
 
     directions: FloatArray
+    """By which the gaps of the cells are multiplied and summed, shape (cells, 3): for the mean, the slope and
+    Spiegelhalter's.
+    """
+
     spread: FloatArray
+    """The standard deviation of these sums under a calibrated score."""
+
     bins: FloatArray
+    """Which cells make up the bins, shape (cells, bins): first the `widths` ones of equal width."""
+
     widths: int
     expected: FloatArray
     rows: FloatArray
+    """`expected`, `rows`: the mean prediction and the effective number of rows of each bin."""
+
     weight: FloatArray
+    """Of each bin."""
 
     @classmethod
     def of(cls, sums: GapSums) -> _Statistics:

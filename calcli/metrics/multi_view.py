@@ -38,26 +38,23 @@ SAMPLED_BINS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class ErrorSums:
-    """The sums that the closed form needs, e = p - y. Sums over parts of the rows add up to those over all.
-
-    Attributes
-    ----------
-    rows
-        How many have a positive weight.
-    error, square, noise
-        Sums of w e, w^2 e^2 and w^2 p (1 - p); the last is what w^2 e^2 would be if the score were calibrated.
-    positive, positive_square, negative, negative_square
-        Sums of w and w^2 where y = 1 and where y = 0.
-    """
+    """The sums that the closed form needs, e = p - y. Sums over parts of the rows add up to those over all."""
 
     rows: float = 0.0
+    """How many have a positive weight."""
+
     error: float = 0.0
     square: float = 0.0
     noise: float = 0.0
+    """`error`, `square`, `noise`: sums of w e, w^2 e^2 and w^2 p (1 - p); the last is what w^2 e^2 would be if the
+    score were calibrated.
+    """
+
     positive: float = 0.0
     positive_square: float = 0.0
     negative: float = 0.0
     negative_square: float = 0.0
+    """`positive`, `positive_square`, `negative`, `negative_square`: sums of w and w^2 where y = 1 and where y = 0."""
 
     __add__ = added
 

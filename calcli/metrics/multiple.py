@@ -37,25 +37,21 @@ POWER = 1.959963984540054 + 0.8416212335729143
 
 @dataclass(frozen=True, slots=True)
 class Detectable:
-    """One group of rows.
-
-    Attributes
-    ----------
-    rows
-        How many have a positive weight.
-    detectable
-        The smallest absolute mean of y - p that a two-sided test at 5 % finds with a power of about 80 %:
-        (1.960 + 0.842) sqrt(sum w^2 p (1 - p)) / sum w. None where the predictions leave no room for chance.
-    p
-        Two-sided, of the exact distribution of the sum, or of its saddlepoint approximation where rows are many.
-    least
-        The smallest p that any labels of these rows can have.
-    """
+    """One group of rows."""
 
     rows: int
+    """How many have a positive weight."""
+
     detectable: float | None
+    """The smallest absolute mean of y - p that a two-sided test at 5 % finds with a power of about 80 %: (1.960 +
+    0.842) sqrt(sum w^2 p (1 - p)) / sum w. None where the predictions leave no room for chance.
+    """
+
     p: float | None
+    """Two-sided, of the exact distribution of the sum, or of its saddlepoint approximation where rows are many."""
+
     least: float | None
+    """The smallest p that any labels of these rows can have."""
 
 
 def by_group(scored: Scored, groups: IntArray, count: int) -> tuple[Detectable, ...]:
@@ -157,18 +153,13 @@ LEVEL = 0.05
 
 
 class Standing(NamedTuple):
-    """One score among several.
-
-    Attributes
-    ----------
-    best
-        In which share of the draws it has the least loss.
-    as_good
-        Whether it may be the best, as far as these rows can tell.
-    """
+    """One score among several."""
 
     best: float
+    """In which share of the draws it has the least loss."""
+
     as_good: bool
+    """Whether it may be the best, as far as these rows can tell."""
 
 
 def standings(

@@ -58,27 +58,24 @@ class Paired(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairedSums:
-    """Sums over rows of the differences d = a - b. Sums over parts of the rows add up to those over all.
-
-    Attributes
-    ----------
-    rows
-        How many have a positive weight.
-    weight, square, total
-        Sums of w, w^2 and w d.
-    centre, about
-        c = sum w^2 d / sum w^2, and the sum of w^2 (d - c)^2: about a centre, so that no large numbers are subtracted.
-    cubes
-        Sums of w^3 (d - c)^k, k = 0 .. 3.
-    """
+    """Sums over rows of the differences d = a - b. Sums over parts of the rows add up to those over all."""
 
     rows: int = 0
+    """How many have a positive weight."""
+
     weight: float = 0.0
     square: float = 0.0
     total: float = 0.0
+    """`weight`, `square`, `total`: sums of w, w^2 and w d."""
+
     centre: float = 0.0
     about: float = 0.0
+    """`centre`, `about`: c = sum w^2 d / sum w^2, and the sum of w^2 (d - c)^2: about a centre, so that no large
+    numbers are subtracted.
+    """
+
     cubes: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    """Sums of w^3 (d - c)^k, k = 0 .. 3."""
 
     def __add__(self, other: PairedSums) -> PairedSums:
         square = self.square + other.square
@@ -302,15 +299,11 @@ LEAST_FOLDS, MOST_FOLDS = 3, 20
 
 @dataclass(frozen=True, slots=True)
 class FoldFits:
-    """The predictions of each fold's calibrator for rows of all folds.
-
-    Attributes
-    ----------
-    prob
-        By fold, of each `step`-th held-out row.
-    """
+    """The predictions of each fold's calibrator for rows of all folds."""
 
     prob: tuple[FloatArray, ...]
+    """By fold, of each `step`-th held-out row."""
+
     step: int = 1
 
     def sums(self, scored: Scored, folds: Folds, rows: Callable[[Scored], FloatArray]) -> FloatArray:

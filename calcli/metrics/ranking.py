@@ -151,23 +151,20 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The weight of each class in each cell of the log-odds, fold after fold where there are folds.
-
-    Attributes
-    ----------
-    cell
-        Which cells hold rows, rising.
-    positive, negative
-        The weight of the rows of either label.
-    lowest, highest
-        The least and the greatest score in the cell if they agree, so that its rows do tie; else -inf and inf.
-    """
+    """The weight of each class in each cell of the log-odds, fold after fold where there are folds."""
 
     cell: IntArray
+    """Which cells hold rows, rising."""
+
     positive: FloatArray
     negative: FloatArray
+    """`positive`, `negative`: the weight of the rows of either label."""
+
     lowest: FloatArray
     highest: FloatArray
+    """`lowest`, `highest`: the least and the greatest score in the cell if they agree, so that its rows do tie; else
+    -inf and inf.
+    """
 
     def __add__(self, other: Cells) -> Cells:
         merged = Merged(self.cell, other.cell)

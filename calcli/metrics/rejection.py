@@ -79,25 +79,22 @@ THRESHOLDS = tuple(place / 10 for place in range(11))
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The rows that are accepted.
-
-    Attributes
-    ----------
-    at
-        The share of rows that was rejected, or the threshold.
-    error
-        The mean loss of the accepted rows, so the share of wrong predictions among them; None without any.
-    n
-        Their weight.
-    lo, hi
-        Wilson's 95 % interval of the share of wrong predictions; rows of uneven weight count as their effective number.
-    """
+    """The rows that are accepted."""
 
     at: float
+    """The share of rows that was rejected, or the threshold."""
+
     error: float | None
+    """The mean loss of the accepted rows, so the share of wrong predictions among them; None without any."""
+
     n: float
+    """Their weight."""
+
     lo: float | None = None
     hi: float | None = None
+    """`lo`, `hi`: wilson's 95 % interval of the share of wrong predictions; rows of uneven weight count as their
+    effective number.
+    """
 
 
 def by_rate(scored: Scored, rates: Sequence[float] = RATES) -> tuple[Accepted, ...]:

@@ -19,23 +19,18 @@ from calcli.records import taken
 
 @dataclass(frozen=True)
 class TiedScores:
-    """The distinct probabilities of binary rows, with sums over the rows of each.
-
-    Attributes
-    ----------
-    prob
-        Distinct, in rising order.
-    rows
-        How many rows; those of weight zero are not counted.
-    weight, positive, square
-        Sums of w, of w y and of w^2.
-    """
+    """The distinct probabilities of binary rows, with sums over the rows of each."""
 
     prob: FloatArray
+    """Distinct, in rising order."""
+
     rows: FloatArray
+    """How many rows; those of weight zero are not counted."""
+
     weight: FloatArray
     positive: FloatArray
     square: FloatArray
+    """`weight`, `positive`, `square`: sums of w, of w y and of w^2."""
 
     @property
     def with_positive_weight(self) -> TiedScores:
@@ -111,18 +106,14 @@ class TiedScores:
 
 @dataclass(frozen=True)
 class SortedRows:
-    """Binary rows in the order of their probability, ready to be pooled under any counts or labels.
-
-    Attributes
-    ----------
-    order
-        Which rows, by rising probability; those of weight zero are left out.
-    starts
-        Where each block begins among them.
-    """
+    """Binary rows in the order of their probability, ready to be pooled under any counts or labels."""
 
     order: NDArray[np.int64]
+    """Which rows, by rising probability; those of weight zero are left out."""
+
     starts: NDArray[np.int64]
+    """Where each block begins among them."""
+
     prob: FloatArray
     label: FloatArray
     weight: FloatArray | None

@@ -26,21 +26,16 @@ RULE = "threshold"
 
 
 class ColumnOptions(NamedTuple):
-    """How the added columns are called, and what they hold.
-
-    Attributes
-    ----------
-    stem
-        Their name, before the names of classes and parts.
-    scale
-        Probabilities, or log-odds.
-    extra
-        Whether there are more of them: whatever else the model can say of a row.
-    """
+    """How the added columns are called, and what they hold."""
 
     stem: str = "calibrated"
+    """Their name, before the names of classes and parts."""
+
     scale: Scale = "prob"
+    """Probabilities, or log-odds."""
+
     extra: bool = False
+    """Whether there are more of them: whatever else the model can say of a row."""
 
 
 class Contents(NamedTuple):

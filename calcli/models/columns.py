@@ -35,25 +35,20 @@ from calcli.tables.source import Source
 
 @dataclass(frozen=True, slots=True)
 class CalibratedColumns(ModelColumns):
-    """The columns that a calibrator adds.
-
-    Attributes
-    ----------
-    stem
-        Their name; with more than two classes the name of the class follows.
-    scale
-        Whether they hold probabilities, or what `logits` makes of them.
-    extra
-        Whether to add the logits, and the interval and the extras of the method where it has them.
-    features
-        Whether the method reads them.
-    """
+    """The columns that a calibrator adds."""
 
     stem: str
+    """Their name; with more than two classes the name of the class follows."""
+
     calibrator: FittedMethod
     scale: Scale = "prob"
+    """Whether they hold probabilities, or what `logits` makes of them."""
+
     extra: bool = False
+    """Whether to add the logits, and the interval and the extras of the method where it has them."""
+
     features: bool = False
+    """Whether the method reads them."""
 
     task = "calibrating"
     rename = "try: --column NAME"

@@ -113,18 +113,14 @@ class ModelColumns(AddedColumns):
 
 @dataclass(slots=True)
 class RowWatch:
-    """Counts bad rows and keeps the first error of a stream: polars calls from several threads, and wraps errors.
-
-    Attributes
-    ----------
-    bad
-        Rows that could not be used.
-    failure
-        The error that ended the stream, as it was raised.
-    """
+    """Counts bad rows and keeps the first error of a stream: polars calls from several threads, and wraps errors."""
 
     bad: int = 0
+    """Rows that could not be used."""
+
     failure: CalcliError | None = None
+    """The error that ended the stream, as it was raised."""
+
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def count_bad(self, rows: int) -> None:

@@ -39,24 +39,19 @@ from calcli.tables.source import Data, Source
 
 
 class Contender(NamedTuple):
-    """A score of the trial.
-
-    Attributes
-    ----------
-    fitted
-        The calibrator that predicts rows which are elsewhere; None for the score as it is.
-    prob
-        The predictions of the rows that were held out here; None for the score as it is.
-    fits
-        What each of several calibrators that have predicted them says of all of them.
-    """
+    """A score of the trial."""
 
     name: str
     source: ScoreSource
     seconds: Seconds = Seconds()
     fitted: FittedMethod | None = None
+    """The calibrator that predicts rows which are elsewhere; None for the score as it is."""
+
     prob: FloatArray | None = None
+    """The predictions of the rows that were held out here; None for the score as it is."""
+
     fits: FoldFits | None = None
+    """What each of several calibrators that have predicted them says of all of them."""
 
     @classmethod
     def learned(cls, learned: FitOutcome) -> Contender:
@@ -74,20 +69,16 @@ AS_IT_IS = Contender(RAW, ScoreSource("raw"))
 
 
 class Judgement(NamedTuple):
-    """How a trial's scores are measured.
-
-    Attributes
-    ----------
-    against
-        The scores that the others are compared with; the first is the one without calibration.
-    main
-        The score whose calibration is kept for later tests of drift, if there is one.
-    """
+    """How a trial's scores are measured."""
 
     metrics: Sequence[MetricSpec]
     options: Options
     against: tuple[str, ...] = (RAW,)
+    """The scores that the others are compared with; the first is the one without calibration."""
+
     main: str | None = None
+    """The score whose calibration is kept for later tests of drift, if there is one."""
+
     kinds: tuple[Kind, ...] = ("reliability",)
 
 
@@ -113,16 +104,11 @@ class Elsewhere(Protocol):
 
 @dataclass(frozen=True)
 class TrialRows:
-    """The rows that calibrators are learned on: a whole table, or a sample of one, as an engine draws it.
-
-    Attributes
-    ----------
-    sampled
-        How it was drawn; None for a whole table.
-    """
+    """The rows that calibrators are learned on: a whole table, or a sample of one, as an engine draws it."""
 
     source: Source
     sampled: Sampled | None = None
+    """How it was drawn; None for a whole table."""
 
     @property
     def has_others(self) -> bool:

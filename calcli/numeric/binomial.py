@@ -75,18 +75,13 @@ _NEAR = 1e-4
 
 
 class TailTest(NamedTuple):
-    """A two-sided test of a sum.
-
-    Attributes
-    ----------
-    p
-        Twice the smaller tail, at most 1.
-    least
-        The smallest p that any labels of these rows can have: where all are 1, or all 0.
-    """
+    """A two-sided test of a sum."""
 
     p: float
+    """Twice the smaller tail, at most 1."""
+
     least: float
+    """The smallest p that any labels of these rows can have: where all are 1, or all 0."""
 
 
 def sum_test(prob: FloatArray, label: LabelArray, weight: FloatArray | None = None) -> TailTest:

@@ -35,21 +35,16 @@ def gather(z: FloatArray, label: IntArray, weight: FloatArray | None) -> dict[st
 
 @dataclass(frozen=True)
 class Points:
-    """Points of expansion: cells with the moments of their rows, or single rows.
-
-    Attributes
-    ----------
-    z
-        The mean score of each cell, or the score of each row.
-    moments
-        Sums of w (score - z)^k, shape (order + 1, points).
-    extent
-        The width over which the rows of a cell are spread.
-    """
+    """Points of expansion: cells with the moments of their rows, or single rows."""
 
     z: FloatArray
+    """The mean score of each cell, or the score of each row."""
+
     moments: FloatArray
+    """Sums of w (score - z)^k, shape (order + 1, points)."""
+
     extent: FloatArray
+    """The width over which the rows of a cell are spread."""
 
     @classmethod
     def of_cells(cls, sums: FloatArray) -> Points:

@@ -58,21 +58,16 @@ def directions(z: FloatArray, centre: float, spread: float) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """The mean residual of a night's rows in each direction, and how far it may be from 0 by chance.
-
-    Attributes
-    ----------
-    mean
-        Of residuals times direction.
-    noise
-        Its variance over independent labels.
-    lean
-        By how much shifts of the log-odds by 1, each row's to either side, can move it.
-    """
+    """The mean residual of a night's rows in each direction, and how far it may be from 0 by chance."""
 
     mean: FloatArray
+    """Of residuals times direction."""
+
     noise: FloatArray
+    """Its variance over independent labels."""
+
     lean: FloatArray
+    """By how much shifts of the log-odds by 1, each row's to either side, can move it."""
 
     @classmethod
     def of(cls, z: FloatArray, residual: FloatArray, along: FloatArray, weight: FloatArray) -> Night:
@@ -203,25 +198,20 @@ def _log_expected(p: FloatArray, x: FloatArray) -> float:
 
 @dataclass(frozen=True, slots=True)
 class EProcess:
-    """The wealth of the bets after some nights.
-
-    Attributes
-    ----------
-    nights
-        How many.
-    chances
-        The share of the stake of each bet; they add up to 1.
-    logs
-        The logarithm of the wealth of each bet, over all nights on which it may have started.
-    best, since
-        The same for the start that did best, and which night that was, from 1.
-    """
+    """The wealth of the bets after some nights."""
 
     nights: int
+    """How many."""
+
     chances: FloatArray
+    """The share of the stake of each bet; they add up to 1."""
+
     logs: FloatArray
+    """The logarithm of the wealth of each bet, over all nights on which it may have started."""
+
     best: FloatArray
     since: IntArray
+    """`best`, `since`: the same for the start that did best, and which night that was, from 1."""
 
     @classmethod
     def at_first(cls, chances: FloatArray, nights: int = 0) -> EProcess:

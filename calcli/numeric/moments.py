@@ -69,29 +69,24 @@ def _add(z: FloatArray, label: IntArray, weight: FloatArray | None, moments: Flo
 
 @dataclass(frozen=True)
 class ScoreMoments:
-    """The cells that hold rows.
-
-    Attributes
-    ----------
-    mean
-        The mean score of each cell.
-    moments
-        Sums of w (z - mean)^j for j = 0, 2, 3, 4.
-    width
-        The width of each cell.
-    weight, weight_positive
-        Total weight, and that of the rows with y = 1.
-    score, score_positive
-        Sums of w z over all rows, and over those with y = 1.
-    """
+    """The cells that hold rows."""
 
     mean: FloatArray
+    """The mean score of each cell."""
+
     moments: tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+    """Sums of w (z - mean)^j for j = 0, 2, 3, 4."""
+
     width: FloatArray
+    """The width of each cell."""
+
     weight: float
     weight_positive: float
+    """`weight`, `weight_positive`: total weight, and that of the rows with y = 1."""
+
     score: float
     score_positive: float
+    """`score`, `score_positive`: sums of w z over all rows, and over those with y = 1."""
 
     @classmethod
     def of(cls, sums: Mapping[str, FloatArray]) -> ScoreMoments:

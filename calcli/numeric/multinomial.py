@@ -67,23 +67,20 @@ class Multinomial:
     """Multinomial log-loss of rows with a penalty, to be minimised.
 
     The mean log-loss against targets (1 - smoothing) y + smoothing / K, plus the sum of penalty (W - centre)^2.
-
-    Attributes
-    ----------
-    x
-        Features with the constant, shape (n, D).
-    free
-        Which of the (K, D) coefficients are fitted; the others are 0.
-    penalty, centre
-        Shape (K, D).
     """
 
     x: FloatArray
+    """Features with the constant, shape (n, D)."""
+
     label: IntArray
     weight: FloatArray
     free: NDArray[np.bool_]
+    """Which of the (K, D) coefficients are fitted; the others are 0."""
+
     penalty: FloatArray
     centre: FloatArray
+    """`penalty`, `centre`: shape (K, D)."""
+
     smoothing: float = 0.0
 
     def minimise(self, start: FloatArray) -> FloatArray:

@@ -36,23 +36,18 @@ def supported(level: FloatArray, weight: FloatArray, rate: float) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """The distinct scores in rising order. Those of two parts of a table add up to those of the whole.
-
-    Attributes
-    ----------
-    weight, positive
-        The weight of their rows, and of their positive rows.
-    rows
-        How many rows they have.
-    step
-        Scores that differ by less were made one, and none was moved by more than half of it; 0 where all are exact.
-    """
+    """The distinct scores in rising order. Those of two parts of a table add up to those of the whole."""
 
     score: FloatArray
     weight: FloatArray
     positive: FloatArray
+    """`weight`, `positive`: the weight of their rows, and of their positive rows."""
+
     rows: FloatArray
+    """How many rows they have."""
+
     step: float = 0.0
+    """Scores that differ by less were made one, and none was moved by more than half of it; 0 where all are exact."""
 
     def __add__(self, other: Pooled) -> Pooled:
         step = max(self.step, other.step)

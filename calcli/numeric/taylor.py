@@ -63,22 +63,18 @@ def softplus(u: FloatArray, s: FloatArray | None = None) -> FloatArray:
 
 @dataclass(frozen=True)
 class NaturalSpline:
-    """All natural cubic splines with these knots.
-
-    Attributes
-    ----------
-    knots
-        Rising, at least three.
-    pieces
-        The cubics as linear functions of the values: ``pieces[j] @ values`` are the coefficients of 1, d, d^2, d^3, d
-        the distance from the piece's origin (see `locate`).
-    roughness
-        The matrix of the integral of the squared second derivative.
-    """
+    """All natural cubic splines with these knots."""
 
     knots: FloatArray
+    """Rising, at least three."""
+
     pieces: FloatArray
+    """The cubics as linear functions of the values: ``pieces[j] @ values`` are the coefficients of 1, d, d^2, d^3, d
+    the distance from the piece's origin (see `locate`).
+    """
+
     roughness: FloatArray
+    """The matrix of the integral of the squared second derivative."""
 
     @classmethod
     def at(cls, knots: FloatArray) -> NaturalSpline:

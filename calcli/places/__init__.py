@@ -25,15 +25,10 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """An object of a store, or all objects whose names begin with its own and a slash.
-
-    Attributes
-    ----------
-    text
-        The URL as it was given, with its secrets.
-    """
+    """An object of a store, or all objects whose names begin with its own and a slash."""
 
     text: str = field(repr=False)
+    """The URL as it was given, with its secrets."""
 
     @property
     def scheme(self) -> str:
@@ -147,17 +142,12 @@ LakeKind: TypeAlias = Literal["delta", "iceberg"]
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The present version of a table of Delta Lake or Apache Iceberg, which is a directory.
-
-    Attributes
-    ----------
-    names
-        The files below it.
-    """
+    """The present version of a table of Delta Lake or Apache Iceberg, which is a directory."""
 
     where: Path | Url
     kind: LakeKind
     names: tuple[str, ...] = field(repr=False)
+    """The files below it."""
 
     @property
     def name(self) -> str:

@@ -69,30 +69,25 @@ class Numbers(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """The measurements of a report or of a manifest.
-
-    Attributes
-    ----------
-    scores
-        The raw one first.
-    definitions
-        The definition of each metric as a JSON object, in the order in which metrics are shown.
-    differences
-        The differences from the raw score, by score and metric.
-    place
-        The measured rows, as the end of a sentence.
-    curve
-        The reliability of the raw score, with its diagnosis, where there is one.
-    groups
-        By column: the number of groups in which the raw score is off beyond chance, and the number of all groups.
-    """
+    """The measurements of a report or of a manifest."""
 
     scores: tuple[Numbers, ...]
+    """The raw one first."""
+
     definitions: Mapping[str, Mapping[str, Any]]
+    """The definition of each metric as a JSON object, in the order in which metrics are shown."""
+
     differences: Mapping[tuple[str, str], Difference]
+    """The differences from the raw score, by score and metric."""
+
     place: str = ""
+    """The measured rows, as the end of a sentence."""
+
     curve: Curve | None = None
+    """The reliability of the raw score, with its diagnosis, where there is one."""
+
     groups: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    """By column: the number of groups in which the raw score is off beyond chance, and the number of all groups."""
 
     @classmethod
     def of_report(cls, report: Report) -> Findings:
@@ -201,22 +196,18 @@ RowKind: TypeAlias = Literal["under", "empty", "off", "chosen"]
 
 
 class Table(NamedTuple):
-    """Lines of cells below a header, which the screen, the page and Markdown each write in their own way.
-
-    Attributes
-    ----------
-    words
-        The number of columns with words; the columns after them have numbers.
-    kinds
-        The special rows: floors and p-values ``under`` the metric above them, ``empty`` rows without any number, groups
-        that are ``off`` beyond chance, the ``chosen`` method.
-    """
+    """Lines of cells below a header, which the screen, the page and Markdown each write in their own way."""
 
     title: str
     header: list[str]
     rows: list[list[str]]
     words: int = 1
+    """The number of columns with words; the columns after them have numbers."""
+
     kinds: Mapping[int, RowKind] = MappingProxyType({})
+    """The special rows: floors and p-values ``under`` the metric above them, ``empty`` rows without any number, groups
+    that are ``off`` beyond chance, the ``chosen`` method.
+    """
 
     def without(self, column: int) -> Table:
         """The table without one of its columns."""

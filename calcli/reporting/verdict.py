@@ -50,22 +50,17 @@ _POWER = 1.959963984540054 + 0.8416212335729143
 
 
 class Verdict(NamedTuple):
-    """The verdict on one score.
-
-    Attributes
-    ----------
-    text
-        A sentence.
-    answer
-        The words of the sentence that are the answer.
-    size
-        The difference from the raw score.
-    """
+    """The verdict on one score."""
 
     kind: Kind
     text: str
+    """A sentence."""
+
     answer: str = ""
+    """The words of the sentence that are the answer."""
+
     size: str = ""
+    """The difference from the raw score."""
 
 
 class Gate(NamedTuple):

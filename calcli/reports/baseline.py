@@ -25,24 +25,19 @@ _TOLERANCE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The numbers of the earlier report.
-
-    Attributes
-    ----------
-    classes
-        In order, the positive one last.
-    definitions
-        By metric.
-    values
-        By place, then by metric.
-    """
+    """The numbers of the earlier report."""
 
     path: str
     sha256: str
     version: str
     classes: tuple[object, ...]
+    """In order, the positive one last."""
+
     definitions: Mapping[str, Mapping[str, Json]]
+    """By metric."""
+
     values: Mapping[Place, Mapping[str, float | None]]
+    """By place, then by metric."""
 
     @classmethod
     def read(cls, path: str | Path) -> Baseline:

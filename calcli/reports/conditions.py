@@ -177,18 +177,13 @@ class _TermNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The metric that must not get worse, and the tolerance.
-
-    Attributes
-    ----------
-    metric
-        Its specification in the catalog.
-    margin
-        The tolerance: a difference up to it is not worse.
-    """
+    """The metric that must not get worse, and the tolerance."""
 
     metric: metrics.MetricSpec
+    """Its specification in the catalog."""
+
     margin: float = EVEN
+    """The tolerance: a difference up to it is not worse."""
 
     @classmethod
     def of(cls, name: str, measured: Sequence[metrics.MetricSpec]) -> Guard:

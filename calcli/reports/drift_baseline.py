@@ -81,20 +81,15 @@ class Products:
 
 @dataclass(frozen=True, slots=True)
 class DriftBaseline:
-    """The mean residuals of a calibrator on rows that it had not seen.
-
-    Attributes
-    ----------
-    centre, spread
-        The mean of the log-odds, and their standard deviation.
-    mean, error
-        The mean residual in each direction, and its standard error; shape (residuals, directions).
-    """
+    """The mean residuals of a calibrator on rows that it had not seen."""
 
     centre: FloatArray
     spread: FloatArray
+    """`centre`, `spread`: the mean of the log-odds, and their standard deviation."""
+
     mean: FloatArray
     error: FloatArray
+    """`mean`, `error`: the mean residual in each direction, and its standard error; shape (residuals, directions)."""
 
     @classmethod
     def of(cls, prob: FloatArray, label: LabelArray, weight: FloatArray | None) -> DriftBaseline:

@@ -50,13 +50,7 @@ class MetricValue:
 
 @dataclass(frozen=True, slots=True)
 class ScoreSource:
-    """Where a score comes from.
-
-    Attributes
-    ----------
-    fitted
-        How an artifact was fitted: ``created``, ``rows``, ``files``, ``preset`` and ``params``.
-    """
+    """Where a score comes from."""
 
     kind: SourceKind
     path: str | None = None
@@ -64,6 +58,7 @@ class ScoreSource:
     method: str | None = None
     sha256: str | None = None
     fitted: Mapping[str, Json] | None = None
+    """How an artifact was fitted: ``created``, ``rows``, ``files``, ``preset`` and ``params``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +69,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """A score (the raw one, an artifact's, a method's) with its metrics.
-
-    Attributes
-    ----------
-    best, as_good
-        Among methods that were compared: the probability that it is the best, and whether it may be.
-    """
+    """A score (the raw one, an artifact's, a method's) with its metrics."""
 
     name: str
     source: ScoreSource
@@ -90,6 +79,8 @@ class ScoreRow:
     seconds: Seconds = Seconds()
     best: float | None = None
     as_good: bool | None = None
+    """`best`, `as_good`: among methods that were compared: the probability that it is the best, and whether it may be.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,31 +98,26 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A metric of a score here and in the report that was given as the baseline.
-
-    Attributes
-    ----------
-    by, group
-        Of which group of rows; both None for all rows.
-    old, new
-        The number in the baseline, and here.
-    change
-        new - old.
-    comparable
-        Whether both are the same metric: False where their definitions differ.
-    reason
-        Why there is no change.
-    """
+    """A metric of a score here and in the report that was given as the baseline."""
 
     score: str
     metric: str
     by: str | None
     group: str | None
+    """`by`, `group`: of which group of rows; both None for all rows."""
+
     old: float | None
     new: float | None
+    """`old`, `new`: the number in the baseline, and here."""
+
     change: float | None
+    """new - old."""
+
     comparable: bool = True
+    """Whether both are the same metric: False where their definitions differ."""
+
     reason: str | None = None
+    """Why there is no change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,21 +66,17 @@ Encode: TypeAlias = Callable[[Iterator[pl.DataFrame]], Iterator[Block]]
 
 @dataclass(frozen=True)
 class SparkTable:
-    """A table on a cluster.
-
-    Attributes
-    ----------
-    rows
-        The table as Spark knows it.
-    name
-        What messages call it.
-    keep_going
-        Whether bad rows are left out; else the table is refused.
-    """
+    """A table on a cluster."""
 
     rows: DataFrame
+    """The table as Spark knows it."""
+
     name: str
+    """What messages call it."""
+
     keep_going: bool = False
+    """Whether bad rows are left out; else the table is refused."""
+
     unit_key = KEY
 
     def example(self, flags: Flags, known: Binding | None = None, groups: Iterable[str] = ()) -> Source:

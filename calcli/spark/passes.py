@@ -48,22 +48,17 @@ MOST_SCORES = 1 << 18
 
 @dataclass(frozen=True)
 class KeyedRows:
-    """How rows are encoded and assigned to folds, by the key that each row carries.
-
-    Attributes
-    ----------
-    folds
-        None where all rows are of one fold, 0.
-    features
-        Whether features are read.
-    unit
-        The column whose values the keys are drawn for, where rows that agree in it belong together.
-    """
+    """How rows are encoded and assigned to folds, by the key that each row carries."""
 
     binding: Binding
     folds: KeyedFolds | None
+    """None where all rows are of one fold, 0."""
+
     features: bool = False
+    """Whether features are read."""
+
     unit: str | None = None
+    """The column whose values the keys are drawn for, where rows that agree in it belong together."""
 
     def reading(self, scale: Scale | None = None, *, judged: bool = True) -> Reading:
         return Reading([self.binding], [scale], [KEY], self.features, judged)
@@ -79,22 +74,17 @@ class KeyedRows:
 
 @dataclass(slots=True)
 class FitSums:
-    """The sums over all rows that a fit needs.
-
-    Attributes
-    ----------
-    weight, labels
-        The weight and the number of rows of each class.
-    order
-        Sums for the AUC of the raw scores.
-    sums
-        Sums of the method, by fold.
-    """
+    """The sums over all rows that a fit needs."""
 
     weight: FloatArray
     labels: FloatArray
+    """`weight`, `labels`: the weight and the number of rows of each class."""
+
     order: OfProblems[Cells]
+    """Sums for the AUC of the raw scores."""
+
     sums: dict[int, Sums] = field(default_factory=dict)
+    """Sums of the method, by fold."""
 
     def __iadd__(self, other: FitSums) -> Self:
         self.weight, self.labels = self.weight + other.weight, self.labels + other.labels
@@ -165,31 +155,26 @@ class MetricSums:
 
 @dataclass(frozen=True)
 class MetricsPass(Pass[MetricSums]):
-    """The second pass: metrics of the raw and the calibrated scores on held-out rows.
-
-    Attributes
-    ----------
-    calibrators
-        By name, and by fold. If there are none, the raw score is measured on all rows.
-    primary_score
-        The name of the score of which the log-odds are summed up, if there is one.
-    raw
-        The name of the raw score.
-    against
-        The scores that others are compared with.
-    kinds
-        Those of the curves.
-    """
+    """The second pass: metrics of the raw and the calibrated scores on held-out rows."""
 
     rows: KeyedRows
     calibrators: Mapping[str, Mapping[int, FittedMethod]]
+    """By name, and by fold. If there are none, the raw score is measured on all rows."""
+
     primary_score: str | None
+    """The name of the score of which the log-odds are summed up, if there is one."""
+
     post_processing: PostProcessing
     chosen: Sequence[metrics.MetricSpec]
     options: Options
     raw: str = RAW
+    """The name of the raw score."""
+
     against: tuple[str, ...] = (RAW,)
+    """The scores that others are compared with."""
+
     kinds: tuple[Kind, ...] = ("reliability",)
+    """Those of the curves."""
 
     @property
     def tests(self) -> list[int]:

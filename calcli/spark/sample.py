@@ -55,16 +55,11 @@ COPIES = 2.0
 
 @dataclass(frozen=True)
 class TableSample(TrialRows):
-    """Rows that were drawn, and the `others` with their keys, if there are any.
-
-    Attributes
-    ----------
-    unit
-        The column whose values were drawn whole.
-    """
+    """Rows that were drawn, and the `others` with their keys, if there are any."""
 
     others: DataFrame | None = None
     unit: str | None = None
+    """The column whose values were drawn whole."""
 
     @property
     def has_others(self) -> bool:

@@ -141,15 +141,11 @@ class _InBlocks:
 
 @dataclass(eq=False)
 class BlockRows:
-    """`grow.TreeRows` on a cluster, for split losses that follow from sums.
-
-    Attributes
-    ----------
-    blocks
-        The rows as the trees so far have calibrated them.
-    """
+    """`grow.TreeRows` on a cluster, for split losses that follow from sums."""
 
     blocks: RDD[Rows]
+    """The rows as the trees so far have calibrated them."""
+
     offsets: kernels.Places
     growth: Growth
     facts: FloatArray = field(init=False)

@@ -152,21 +152,16 @@ class Levels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """The categories that a column has had so far.
-
-    Attributes
-    ----------
-    values
-        Each category once, in the order of `levels`. Kept because polars drops its numbering with the last column.
-    levels
-        The categories as text, sorted.
-    table
-        For each number of polars, the index of its level; -1 if it has none.
-    """
+    """The categories that a column has had so far."""
 
     values: pl.Series
+    """Each category once, in the order of `levels`. Kept because polars drops its numbering with the last column."""
+
     levels: tuple[str, ...]
+    """The categories as text, sorted."""
+
     table: NDArray[np.int32]
+    """For each number of polars, the index of its level; -1 if it has none."""
 
     @classmethod
     def of(cls, values: pl.Series, before: _Known | None) -> _Known:

@@ -77,41 +77,37 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Binding:
-    """The roles of the columns.
-
-    Attributes
-    ----------
-    label
-        None if the labels are not known, or not wanted.
-    label_type
-        The type of the label column that the classes were found in; "float" is integers written as floats.
-    classes
-        In the order of the class index, sorted unless the flags order them; empty for a regression, whose label is an
-        amount.
-    positive
-        The class whose probability a binary score is; None for more than two classes.
-    node_id
-        The column with the ids of the rows in an edge list, if there is one.
-    weight_kind
-        What a weight stands for, if there is one.
-    weight_scale
-        The scale of this table's weights; manifests do not keep it, because it belongs to these rows.
-    notes
-        Sentences for the user about choices that were made.
-    """
+    """The roles of the columns."""
 
     label: str | None
+    """None if the labels are not known, or not wanted."""
+
     label_type: LabelType
+    """The type of the label column that the classes were found in; "float" is integers written as floats."""
+
     classes: tuple[Label, ...]
+    """In the order of the class index, sorted unless the flags order them; empty for a regression, whose label is an
+    amount.
+    """
+
     positive: Label | None
+    """The class whose probability a binary score is; None for more than two classes."""
+
     score: Score
     weight: str | None = None
     features: tuple[Feature, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     node_id: str | None = None
+    """The column with the ids of the rows in an edge list, if there is one."""
+
     weight_kind: WeightKind = "importance"
+    """What a weight stands for, if there is one."""
+
     weight_scale: WeightScale = field(default=UNSCALED, compare=False)
+    """The scale of this table's weights; manifests do not keep it, because it belongs to these rows."""
+
     notes: tuple[str, ...] = ()
+    """Sentences for the user about choices that were made."""
 
     @property
     def binary(self) -> bool:

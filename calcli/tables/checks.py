@@ -34,15 +34,10 @@ LARGEST = float(np.finfo(np.float64).max)
 
 @dataclass(frozen=True)
 class Encoded(Checked):
-    """One chunk of rows as arrays.
-
-    Attributes
-    ----------
-    batch
-        All rows of the chunk, in their places.
-    """
+    """One chunk of rows as arrays."""
 
     batch: Batch
+    """All rows of the chunk, in their places."""
 
     def __len__(self) -> int:
         return len(self.batch)

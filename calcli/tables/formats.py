@@ -40,19 +40,14 @@ JSON: tuple[Format, ...] = ("ndjson", "json")
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a text file is written.
-
-    Attributes
-    ----------
-    commas
-        The columns of numbers with decimal commas.
-    declared
-        Whether a line ``sep=;`` stands before the names, as for Excel.
-    """
+    """How a text file is written."""
 
     separator: str
     commas: frozenset[str] = frozenset()
+    """The columns of numbers with decimal commas."""
+
     declared: bool = False
+    """Whether a line ``sep=;`` stands before the names, as for Excel."""
 
 
 def check_delimiter(given: str | None, kind: Format) -> str | None:

@@ -33,31 +33,26 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True)
 class Loaded:
-    """All good rows of a table.
-
-    Attributes
-    ----------
-    source, binding
-        The table, and the roles of its columns.
-    batch
-        The good rows, in order.
-    rows
-        The number of rows in the table, bad ones included.
-    rows_bad
-        How many were dropped.
-    row_numbers
-        The row numbers of the good rows in the table, from 0; None if all are good.
-    copies
-        How many more rows the good ones stand for, where weights are counts.
-    """
+    """All good rows of a table."""
 
     source: Source
     binding: Binding
+    """`source`, `binding`: the table, and the roles of its columns."""
+
     batch: Batch
+    """The good rows, in order."""
+
     rows: int
+    """The number of rows in the table, bad ones included."""
+
     rows_bad: int = 0
+    """How many were dropped."""
+
     row_numbers: IntArray | None = None
+    """The row numbers of the good rows in the table, from 0; None if all are good."""
+
     copies: int = 0
+    """How many more rows the good ones stand for, where weights are counts."""
 
 
 def load(

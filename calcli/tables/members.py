@@ -23,21 +23,16 @@ _OUTSIDE = "a probability is outside [0, 1]"
 
 @dataclass(frozen=True, slots=True)
 class MemberColumns:
-    """The columns of the predictions.
-
-    Attributes
-    ----------
-    means
-        The column of each member, or its columns by class; members are in the order of their numbers.
-    variances
-        The column of each member's variance, if amounts are predicted with one.
-    classes
-        The names of the classes; none if each member has one column.
-    """
+    """The columns of the predictions."""
 
     means: tuple[tuple[str, ...], ...]
+    """The column of each member, or its columns by class; members are in the order of their numbers."""
+
     variances: tuple[str, ...] = ()
+    """The column of each member's variance, if amounts are predicted with one."""
+
     classes: tuple[str, ...] = ()
+    """The names of the classes; none if each member has one column."""
 
     @property
     def names(self) -> list[str]:
@@ -47,16 +42,11 @@ class MemberColumns:
 
 @dataclass(frozen=True)
 class EncodedMembers(Checked):
-    """One chunk of rows as arrays, with harmless numbers in bad rows.
-
-    Attributes
-    ----------
-    mean, variance
-        Shape (n, M), or (n, M, K) for classes.
-    """
+    """One chunk of rows as arrays, with harmless numbers in bad rows."""
 
     mean: FloatArray
     variance: FloatArray | None
+    """`mean`, `variance`: shape (n, M), or (n, M, K) for classes."""
 
     def __len__(self) -> int:
         return len(self.mean)

@@ -23,19 +23,14 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class InputFile:
-    """One file to read.
-
-    Attributes
-    ----------
-    path
-        None for standard input. The rows of a database are one file.
-    partition
-        The columns that the directories above it give (``day=2024-01-01``).
-    """
+    """One file to read."""
 
     path: Place | None
+    """None for standard input. The rows of a database are one file."""
+
     format: Format
     partition: Mapping[str, str | None] = field(default_factory=dict)
+    """The columns that the directories above it give (``day=2024-01-01``)."""
 
     @property
     def name(self) -> str:
@@ -49,19 +44,14 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The input files, all of one format.
-
-    Attributes
-    ----------
-    stem
-        The name of a single file without suffixes.
-    separator
-        The separator of fields, if a flag gives one.
-    """
+    """The input files, all of one format."""
 
     files: tuple[InputFile, ...]
     stem: str | None
+    """The name of a single file without suffixes."""
+
     separator: str | None = None
+    """The separator of fields, if a flag gives one."""
 
     @property
     def format(self) -> Format:

@@ -28,21 +28,16 @@ def summary(wrong: Mapping[str, Mask]) -> tuple[Mask | None, dict[str, int], tup
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """A chunk of rows whose bad ones are known; `len` is the number of its rows.
-
-    Attributes
-    ----------
-    bad
-        Which rows are bad; None if none is.
-    why
-        How many rows are bad for each reason.
-    first
-        The first bad row (from 0, in this chunk) and its reason.
-    """
+    """A chunk of rows whose bad ones are known; `len` is the number of its rows."""
 
     bad: Mask | None = None
+    """Which rows are bad; None if none is."""
+
     why: Mapping[str, int] = field(default_factory=dict)
+    """How many rows are bad for each reason."""
+
     first: tuple[int, str] | None = None
+    """The first bad row (from 0, in this chunk) and its reason."""
 
     def __len__(self) -> int:
         raise NotImplementedError

@@ -43,23 +43,18 @@ JSON_BLOCK = 1 << 24
 
 @dataclass(frozen=True)
 class LocalFile:
-    """A regular, uncompressed file: an input, or the temporary copy of one.
-
-    Attributes
-    ----------
-    name
-        Its name in messages.
-    constants
-        Columns that the directory names give, the same in every row.
-    dialect
-        How a text file is written.
-    """
+    """A regular, uncompressed file: an input, or the temporary copy of one."""
 
     path: Path
     name: str
+    """Its name in messages."""
+
     format: Format
     constants: Mapping[str, str | None]
+    """Columns that the directory names give, the same in every row."""
+
     dialect: Dialect = COMMAS
+    """How a text file is written."""
 
 
 def refuse_constants(file: LocalFile, names: Collection[str]) -> None:
@@ -103,23 +98,18 @@ def scan_frames(
 
 @dataclass(frozen=True)
 class Part:
-    """One file as polars sees it.
-
-    Attributes
-    ----------
-    arrow_types
-        The types that polars changes, by column.
-    levels
-        The levels of the columns that are ordered dictionaries.
-    stream
-        Whether it is in Arrow's stream format, which polars cannot scan.
-    """
+    """One file as polars sees it."""
 
     frame: pl.LazyFrame
     schema: pl.Schema
     arrow_types: ArrowTypes
+    """The types that polars changes, by column."""
+
     levels: Mapping[str, Sequence[str]]
+    """The levels of the columns that are ordered dictionaries."""
+
     stream: bool
+    """Whether it is in Arrow's stream format, which polars cannot scan."""
 
     @classmethod
     def of(

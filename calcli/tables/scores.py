@@ -61,19 +61,14 @@ class OtherTableError(DataError):
 
 @dataclass(frozen=True)
 class Candidate:
-    """Columns that could be the score.
-
-    Attributes
-    ----------
-    classes
-        The classes that the columns name; None for a single column.
-    stem
-        The column, or the part before the class in the names of several.
-    """
+    """Columns that could be the score."""
 
     score: Score
     stem: str
+    """The column, or the part before the class in the names of several."""
+
     classes: Labels | None = None
+    """The classes that the columns name; None for a single column."""
 
     def __str__(self) -> str:
         columns = self.score.columns

@@ -61,22 +61,17 @@ EXP = re.compile(r"exp\((.+)\)", re.DOTALL)
 
 @dataclass(frozen=True)
 class FileFact:
-    """An input file as reports describe it.
-
-    Attributes
-    ----------
-    path
-        None for standard input.
-    bytes, sha256
-        For a database, or a table of Delta or Iceberg, those of the Parquet file with its rows.
-    query
-        The query to a database, or the version of a table of Delta or Iceberg.
-    """
+    """An input file as reports describe it."""
 
     path: str | None
+    """None for standard input."""
+
     bytes: int
     sha256: str
+    """`bytes`, `sha256`: for a database, or a table of Delta or Iceberg, those of the Parquet file with its rows."""
+
     query: str | None = None
+    """The query to a database, or the version of a table of Delta or Iceberg."""
 
     def to_json(self) -> dict[str, str | int | None]:
         """The entry of a report or a manifest."""

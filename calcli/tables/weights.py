@@ -36,17 +36,13 @@ class WeightScale:
     After Kish (1965) rows with weights w are worth (sum w)^2 / sum w^2 equal ones; for equal weights that is their
     number. Priors, shrinkage and tests, which count rows, then count as many. On this scale the sum of squares of the
     weights is equal to their sum.
-
-    Attributes
-    ----------
-    exponent
-        Weights are multiplied by 2^exponent first, which is exact, so that no square overflows.
-    factor
-        Then by this, which has seven digits.
     """
 
     exponent: int = 0
+    """Weights are multiplied by 2^exponent first, which is exact, so that no square overflows."""
+
     factor: float = 1.0
+    """Then by this, which has seven digits."""
 
     def apply(self, weight: FloatArray) -> FloatArray:
         """The weights on this scale."""

@@ -19,19 +19,15 @@ _BLOCK = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The predictions of M members.
-
-    Attributes
-    ----------
-    mean
-        The probability of the positive class, shape (n, M); of each class, shape (n, M, K); or the mean of the amount,
-        shape (n, M).
-    variance
-        The variance of the amount, shape (n, M); None for classes.
-    """
+    """The predictions of M members."""
 
     mean: FloatArray
+    """The probability of the positive class, shape (n, M); of each class, shape (n, M, K); or the mean of the amount,
+    shape (n, M).
+    """
+
     variance: FloatArray | None = None
+    """The variance of the amount, shape (n, M); None for classes."""
 
     def __len__(self) -> int:
         return len(self.mean)

@@ -110,27 +110,22 @@ def check_trees(trees: int, members: int) -> None:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Models that were trained on the same rows.
-
-    Attributes
-    ----------
-    kind
-        ``sglb``, ``sgb`` or ``virtual``.
-    task
-        ``binary``, ``multiclass`` or ``regression``.
-    count
-        M, how many members; of a virtual ensemble more than there are models.
-    files
-        The models, as CatBoost writes them.
-    names
-        The names of the features in the models, where the table has other ones.
-    """
+    """Models that were trained on the same rows."""
 
     kind: Kind
+    """``sglb``, ``sgb`` or ``virtual``."""
+
     task: Task
+    """``binary``, ``multiclass`` or ``regression``."""
+
     count: int
+    """M, how many members; of a virtual ensemble more than there are models."""
+
     files: tuple[bytes, ...]
+    """The models, as CatBoost writes them."""
+
     names: tuple[str, ...] | None = None
+    """The names of the features in the models, where the table has other ones."""
 
     @property
     def virtual(self) -> bool:
@@ -249,31 +244,26 @@ def _refuse_not_finite(members: Members) -> None:
 
 @dataclass(frozen=True, slots=True)
 class UserModel:
-    """The facts in a model file.
-
-    Attributes
-    ----------
-    names
-        Its features, in order; numbers where it was trained without names.
-    categories
-        The indices of those that are categories.
-    classes
-        The classes as the file writes them, in its order; none for a regression.
-    posterior
-        Whether it was trained with posterior sampling.
-    trees, depth, learning_rate
-        The settings of its training; None where the file does not say.
-    """
+    """The facts in a model file."""
 
     file: bytes
     task: Task
     names: tuple[str, ...]
+    """Its features, in order; numbers where it was trained without names."""
+
     categories: tuple[int, ...]
+    """The indices of those that are categories."""
+
     classes: tuple[str, ...]
+    """The classes as the file writes them, in its order; none for a regression."""
+
     posterior: bool
+    """Whether it was trained with posterior sampling."""
+
     trees: int
     depth: int | None
     learning_rate: float | None
+    """`trees`, `depth`, `learning_rate`: the settings of its training; None where the file does not say."""
 
 
 def read_user_model(file: bytes, name: str, members: int) -> UserModel:

@@ -20,18 +20,13 @@ from calcli.state import Json, State, pack_texts, unpack_texts
 
 @dataclass(frozen=True, slots=True)
 class SeenFeatures:
-    """The scale and the values of features in the training rows.
-
-    Attributes
-    ----------
-    scale
-        Mean and standard deviation of each number, without missing values.
-    values
-        Each category and boolean, as a column that holds every value once, also the missing one if there was any.
-    """
+    """The scale and the values of features in the training rows."""
 
     scale: Mapping[str, tuple[float, float]]
+    """Mean and standard deviation of each number, without missing values."""
+
     values: Mapping[str, Column]
+    """Each category and boolean, as a column that holds every value once, also the missing one if there was any."""
 
     @classmethod
     def of(cls, features: Mapping[str, Column]) -> SeenFeatures:

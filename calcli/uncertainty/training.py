@@ -36,17 +36,13 @@ class GridCell:
 
 @dataclass(frozen=True)
 class Trainer:
-    """Training rows and the target.
-
-    Attributes
-    ----------
-    classes
-        K; 0 for a regression.
-    """
+    """Training rows and the target."""
 
     rows: Batch
     task: Task
     classes: int
+    """K; 0 for a regression."""
+
     seed: int
 
     def pool(self) -> Pool:

@@ -129,24 +129,19 @@ def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named
 
 @dataclass(frozen=True, slots=True)
 class _RowContext:
-    """The facts about rows beside scores and labels.
-
-    Attributes
-    ----------
-    units_fact
-        The report's `data.units`.
-    units
-        The unit of each row.
-    groupings
-        For each column of --by the names of its groups, and the group of each row.
-    linked
-        The pairs of rows that an edge links.
-    """
+    """The facts about rows beside scores and labels."""
 
     units_fact: Mapping[str, Json] | None = None
+    """The report's `data.units`."""
+
     units: Units | None = None
+    """The unit of each row."""
+
     groupings: Sequence[tuple[str, tuple[tuple[str | None, ...], IntArray]]] = ()
+    """For each column of --by the names of its groups, and the group of each row."""
+
     linked: IntArray | None = None
+    """The pairs of rows that an edge links."""
 
     @classmethod
     def of(

@@ -63,28 +63,24 @@ class ExplainRequest:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The share of each column in the log-odds of the calibrated probability minus those of the raw one.
-
-    Attributes
-    ----------
-    columns
-        The score and the features, the one that moves most first.
-    data
-        The values of these columns in each row that is explained.
-    base, values
-        The difference that is expected before any column is known, and what each column adds to it in each row, shape
-        (rows, columns).
-    raw, calibrated
-        The probabilities of these rows.
-    """
+    """The share of each column in the log-odds of the calibrated probability minus those of the raw one."""
 
     request: ExplainRequest
     columns: tuple[str, ...]
+    """The score and the features, the one that moves most first."""
+
     data: tuple[tuple[Json, ...], ...]
+    """The values of these columns in each row that is explained."""
+
     base: float
     values: FloatArray
+    """`base`, `values`: the difference that is expected before any column is known, and what each column adds to it in
+    each row, shape (rows, columns).
+    """
+
     raw: FloatArray
     calibrated: FloatArray
+    """`raw`, `calibrated`: the probabilities of these rows."""
 
     @property
     def row(self) -> int | None:

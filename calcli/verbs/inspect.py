@@ -17,23 +17,18 @@ from calcli.state import Json
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """An artifact, read and checked.
-
-    Attributes
-    ----------
-    numbers
-        The fitted parameters, for methods that have a handful.
-    arrays
-        Shape of each fitted array.
-    sections
-        The learned rules, if they were requested.
-    """
+    """An artifact, read and checked."""
 
     path: Path | Url
     manifest: Manifest
     numbers: dict[str, Json]
+    """The fitted parameters, for methods that have a handful."""
+
     arrays: dict[str, tuple[int, ...]]
+    """Shape of each fitted array."""
+
     sections: tuple[Section, ...] = ()
+    """The learned rules, if they were requested."""
 
     def to_json(self) -> dict[str, Json]:
         """The manifest, and the fitted state."""

@@ -74,23 +74,18 @@ NEW = "new"
 
 @dataclass(frozen=True, slots=True)
 class PolicyRefit:
-    """The report, and whether the policy was replaced.
-
-    Attributes
-    ----------
-    kept
-        Why the one in place stays; None where it was replaced.
-    usual
-        Whether it stays because nothing speaks against it, as on most nights.
-    why
-        The sentence that says what the new rows show.
-    """
+    """The report, and whether the policy was replaced."""
 
     path: Path | Url
     report: Report
     kept: str | None
+    """Why the one in place stays; None where it was replaced."""
+
     usual: bool
+    """Whether it stays because nothing speaks against it, as on most nights."""
+
     why: str
+    """The sentence that says what the new rows show."""
 
 
 @dataclass(frozen=True, slots=True)

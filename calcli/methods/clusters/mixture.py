@@ -44,23 +44,19 @@ Part: TypeAlias = FittedMethod | FloatArray | None
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """How the calibrators of clusters are fitted.
-
-    Attributes
-    ----------
-    spec, seed
-        The method, at its defaults.
-    least
-        A cluster of less weight, or of a single label, gets its label rate instead of a calibrator; so does one on
-        which the fit fails.
-    prior
-        Rows of each class that are added to such a rate.
-    """
+    """How the calibrators of clusters are fitted."""
 
     spec: MethodSpec
     seed: int
+    """`spec`, `seed`: the method, at its defaults."""
+
     least: float
+    """A cluster of less weight, or of a single label, gets its label rate instead of a calibrator; so does one on which
+    the fit fails.
+    """
+
     prior: float
+    """Rows of each class that are added to such a rate."""
 
     def fit(self, batch: Batch) -> FittedMethod:
         """A calibrator of these rows."""

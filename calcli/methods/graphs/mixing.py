@@ -36,17 +36,13 @@ _NUMBERS = 1 << 21
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """One of the two schemes.
-
-    Attributes
-    ----------
-    loops
-        Whether every row is its own neighbour too: D^-1/2 (A + I) D^-1/2 X, D the degrees with the loops (Kipf &
-        Welling 2017). Otherwise X - D^-1/2 A D^-1/2 X, the Laplacian that RECAL prints as equation 3; a row without
-        neighbours stays as it is.
-    """
+    """One of the two schemes."""
 
     loops: bool
+    """Whether every row is its own neighbour too: D^-1/2 (A + I) D^-1/2 X, D the degrees with the loops (Kipf & Welling
+    2017). Otherwise X - D^-1/2 A D^-1/2 X, the Laplacian that RECAL prints as equation 3; a row without neighbours
+    stays as it is.
+    """
 
     @property
     def sign(self) -> float:

@@ -35,21 +35,17 @@ _SLACK = 1.0 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Which rows are linked.
-
-    Attributes
-    ----------
-    kind
-        ``value``: rows with the same value of the one column. ``nearest``: each row and those nearest to it by the
-        columns. ``edges``: the rows of nodes that an edge list links.
-    count, radius
-        For ``nearest``: how many neighbours, and how far away at most.
-    """
+    """Which rows are linked."""
 
     kind: Kind
+    """``value``: rows with the same value of the one column. ``nearest``: each row and those nearest to it by the
+    columns. ``edges``: the rows of nodes that an edge list links.
+    """
+
     columns: tuple[str, ...] = ()
     count: int = 0
     radius: float | None = None
+    """`count`, `radius`: for ``nearest``: how many neighbours, and how far away at most."""
 
     @classmethod
     def from_params(cls, known: Mapping[str, Json]) -> Relation:

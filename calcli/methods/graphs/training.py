@@ -59,19 +59,15 @@ _LOWER = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The inputs of the network.
-
-    Attributes
-    ----------
-    parts
-        For ``graph`` the logits that `first_mixing` mixed, for ``own`` those of each row; divided by `scale`.
-    graph
-        None where there is no part ``graph``.
-    """
+    """The inputs of the network."""
 
     parts: Mapping[Part, FloatArray]
+    """For ``graph`` the logits that `first_mixing` mixed, for ``own`` those of each row; divided by `scale`."""
+
     scale: float
     graph: Adjacency | Cliques | None
+    """None where there is no part ``graph``."""
+
     scheme: Scheme
 
 

@@ -26,24 +26,21 @@ from calcli.state import State
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of one tree.
-
-    Attributes
-    ----------
-    own
-        The calibrator of each cell.
-    share
-        The share of the result that comes from it; see `calcli.methods.shrinkage`.
-    weight, label, predicted
-        Sums over the calibration rows in each cell: of their weights, and of weight times label and times the
-        incoming probability. The last two have a column for each class; of two classes only the positive one.
-    """
+    """The cells of one tree."""
 
     own: tuple[FittedMethod, ...]
+    """The calibrator of each cell."""
+
     share: FloatArray
+    """The share of the result that comes from it; see `calcli.methods.shrinkage`."""
+
     weight: FloatArray
     label: FloatArray
     predicted: FloatArray
+    """`weight`, `label`, `predicted`: sums over the calibration rows in each cell: of their weights, and of weight
+    times label and times the incoming probability. The last two have a column for each class; of two classes only the
+    positive one.
+    """
 
     def check(self, leaves: int) -> None:
         """Raise a `ValueError` where these are not the cells of so many leaves."""

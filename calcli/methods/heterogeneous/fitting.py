@@ -67,25 +67,21 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class AveragedPlan:
-    """The number of trees, and the candidate settings: a single one where the user has given it.
-
-    Attributes
-    ----------
-    method
-        The calibrator of a cell.
-    on_labels
-        Whether trees are grown on labels, not on the residuals of the shared calibrator.
-    partition_rows
-        Rows to grow the trees on in place of the calibration rows.
-    """
+    """The number of trees, and the candidate settings: a single one where the user has given it."""
 
     method: MethodSpec
+    """The calibrator of a cell."""
+
     trees: int
     least: tuple[float, ...]
     depths: tuple[int, ...]
     taus: tuple[float, ...]
     on_labels: bool
+    """Whether trees are grown on labels, not on the residuals of the shared calibrator."""
+
     partition_rows: Batch | None
+    """Rows to grow the trees on in place of the calibration rows."""
+
     seed: int
 
     def grow(

@@ -32,19 +32,16 @@ _CELL_ARRAYS = ("share", "weight", "label", "said")
 
 @dataclass(frozen=True)
 class Partition:
-    """All that heterogeneous calibration has learned.
-
-    Attributes
-    ----------
-    nested
-        Each tree starts from the scores that the one before it gave, the first from the shared calibrator; otherwise
-        each calibrates the incoming scores, and the result is the mean of their probabilities.
-    shared
-        The calibrator of all rows.
-    """
+    """All that heterogeneous calibration has learned."""
 
     nested: bool
+    """Each tree starts from the scores that the one before it gave, the first from the shared calibrator; otherwise
+    each calibrates the incoming scores, and the result is the mean of their probabilities.
+    """
+
     shared: FittedMethod
+    """The calibrator of all rows."""
+
     coding: Coding
     trees: tuple[Tree, ...]
     cells: tuple[Cells, ...]

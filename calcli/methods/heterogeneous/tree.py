@@ -22,24 +22,19 @@ Draw = Callable[[int, int], Mask]
 
 @dataclass(frozen=True)
 class Tree:
-    """Nodes, level by level from the root.
-
-    Attributes
-    ----------
-    feature
-        The feature that a node splits on, by its place in the coding; 0 for a leaf.
-    left
-        The child of rows whose code is in `mask`; that of the others is the node after it. A leaf is its own child.
-    mask
-        For each node the codes that go left.
-    depth
-        Of each node; 0 for the root.
-    """
+    """Nodes, level by level from the root."""
 
     feature: IntArray
+    """The feature that a node splits on, by its place in the coding; 0 for a leaf."""
+
     left: IntArray
+    """The child of rows whose code is in `mask`; that of the others is the node after it. A leaf is its own child."""
+
     mask: Mask
+    """For each node the codes that go left."""
+
     depth: IntArray
+    """Of each node; 0 for the root."""
 
     def check(self, coding: Coding) -> None:
         """Raise a `ValueError` where this is no tree for such codes."""

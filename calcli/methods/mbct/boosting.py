@@ -145,25 +145,20 @@ def least_by_equation_13(rate: float, rows: float, *, alpha: float, error: float
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The settings that all candidates share.
-
-    Attributes
-    ----------
-    offsets
-        Of the coder whose codes the rows have.
-    most
-        The greatest number of trees.
-    average
-        The label rate of all rows, if leaves are held within what their rows support.
-    share
-        The share of the rows that trees will grow on which the rows at hand are.
-    """
+    """The settings that all candidates share."""
 
     offsets: Places
+    """Of the coder whose codes the rows have."""
+
     most: int
+    """The greatest number of trees."""
+
     seed: int
     average: float | None
+    """The label rate of all rows, if leaves are held within what their rows support."""
+
     share: float
+    """The share of the rows that trees will grow on which the rows at hand are."""
 
 
 def choose(

@@ -38,43 +38,40 @@ _TYPES: Mapping[str, type[np.generic]] = {
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees in the order in which they are applied; an entry for each node, tree after tree, level after level.
-
-    Attributes
-    ----------
-    link
-        `kernels.ODDS` or `kernels.LINEAR`.
-    sizes
-        The number of nodes of each tree.
-    feature, first, branches, code
-        As in `grow.Tree`, but with ``first`` counted over all trees.
-    pattern
-        b or k as it is applied: a fraction, the rate, of the step that `grow.Tree` has.
-    rows, mass, positive, predicted
-        Sums over the rows of the node when the tree was grown: their number, their weight, the weight of the positive
-        ones, and weight times probability before the tree.
-    local, split, overall
-        As in `grow.Tree`.
-    bound
-        For ``linear``: beyond it, which is what the rows of the node support (`calcli.numeric.pooled`), its factor
-        takes no probability that did not lie there. 0 and 1 are exact.
-    """
+    """Trees in the order in which they are applied; an entry for each node, tree after tree, level after level."""
 
     link: int
+    """`kernels.ODDS` or `kernels.LINEAR`."""
+
     sizes: Places
+    """The number of nodes of each tree."""
+
     feature: NDArray[np.int32]
     first: NDArray[np.int32]
     branches: NDArray[np.int32]
     code: Codes
+    """`feature`, `first`, `branches`, `code`: as in `grow.Tree`, but with ``first`` counted over all trees."""
+
     pattern: FloatArray
+    """b or k as it is applied: a fraction, the rate, of the step that `grow.Tree` has."""
+
     rows: NDArray[np.int64]
     mass: FloatArray
     positive: FloatArray
     predicted: FloatArray
+    """`rows`, `mass`, `positive`, `predicted`: sums over the rows of the node when the tree was grown: their number,
+    their weight, the weight of the positive ones, and weight times probability before the tree.
+    """
+
     local: FloatArray
     split: FloatArray
     overall: FloatArray
+    """`local`, `split`, `overall`: as in `grow.Tree`."""
+
     bound: FloatArray
+    """For ``linear``: beyond it, which is what the rows of the node support (`calcli.numeric.pooled`), its factor takes
+    no probability that did not lie there. 0 and 1 are exact.
+    """
 
     @classmethod
     def of(cls, trees: Sequence[Tree], link: int, rate: float, *, average: float | None = None) -> Forest:

@@ -23,33 +23,32 @@ from calcli.methods.mbct.level_passes import Growth, Mask, Nodes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """A tree, an entry in each array for each node, level by level; number 0 is the root.
-
-    Attributes
-    ----------
-    feature
-        The one that the node is split by; -1 for a leaf.
-    first, branches
-        Its children are the nodes ``first`` .. ``first + branches - 1``, the first of them the rest.
-    code
-        The code of its parent's feature that leads to the node; 0 for a rest.
-    pattern
-        b or k.
-    facts
-        Of its rows, see `kernels.FACTS`.
-    local, split, overall
-        The loss of its rows before and after the split, and the loss of all rows then; NaN where there is none.
-    """
+    """A tree, an entry in each array for each node, level by level; number 0 is the root."""
 
     feature: Places
+    """The one that the node is split by; -1 for a leaf."""
+
     first: Places
     branches: Places
+    """`first`, `branches`: its children are the nodes ``first`` .. ``first + branches - 1``, the first of them the
+    rest.
+    """
+
     code: Codes
+    """The code of its parent's feature that leads to the node; 0 for a rest."""
+
     pattern: FloatArray
+    """b or k."""
+
     facts: FloatArray
+    """Of its rows, see `kernels.FACTS`."""
+
     local: FloatArray
     split: FloatArray
     overall: FloatArray
+    """`local`, `split`, `overall`: the loss of its rows before and after the split, and the loss of all rows then; NaN
+    where there is none.
+    """
 
     def __len__(self) -> int:
         return len(self.feature)
@@ -65,15 +64,10 @@ class Tree:
 
 
 class TreeRows(Protocol):
-    """The rows that trees grow on, wherever they are; each is at a node of the level that grows, at first at the root.
-
-    Attributes
-    ----------
-    facts
-        Of all rows, see `kernels.FACTS`.
-    """
+    """The rows that trees grow on, wherever they are; each is at a node of the growing level, at first at the root."""
 
     facts: FloatArray
+    """Of all rows, see `kernels.FACTS`."""
 
     def search(self, levels: Sequence[Tree], nodes: Nodes, heavy: Mask) -> Splits:
         """The branches that each heavy node of the last of the levels would have by each feature, and the outcome."""

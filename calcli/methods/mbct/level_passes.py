@@ -111,27 +111,22 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The settings on which a tree grows.
-
-    Attributes
-    ----------
-    link
-        `kernels.ODDS` or `kernels.LINEAR`.
-    split_loss
-        The loss that a split must lower.
-    depth
-        The greatest number of conditions on the way to a leaf.
-    min_weight
-        beta: the weight that a node must have to be split, and a branch to be one.
-    shrink
-        lambda or tau: how strongly a pattern is shrunk to its parent's.
-    """
+    """The settings on which a tree grows."""
 
     link: int
+    """`kernels.ODDS` or `kernels.LINEAR`."""
+
     split_loss: SplitLoss
+    """The loss that a split must lower."""
+
     depth: int
+    """The greatest number of conditions on the way to a leaf."""
+
     min_weight: float
+    """beta: the weight that a node must have to be split, and a branch to be one."""
+
     shrink: float
+    """lambda or tau: how strongly a pattern is shrunk to its parent's."""
 
     @property
     def rule(self) -> Rule:

@@ -92,17 +92,13 @@ class Whole(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The start, the codes, the settings and the number of the trees that will grow.
-
-    Attributes
-    ----------
-    average
-        The label rate of all rows, if leaves shall be held within what their rows support.
-    """
+    """The start, the codes, the settings and the number of the trees that will grow."""
 
     start: Start
     coder: Coder
     average: float | None
+    """The label rate of all rows, if leaves shall be held within what their rows support."""
+
     boosting: Boosting
     trees: int
 

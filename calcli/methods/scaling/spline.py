@@ -78,20 +78,17 @@ class Spline(SumsMethod):
 
 @dataclass(frozen=True)
 class _Curve:
-    """A family of splines: linear combinations of a few.
-
-    Attributes
-    ----------
-    combined
-        The values at the knots of each: a constant, a line, then curves of rising roughness. Written so, the penalty is
-        a sum of squares; on the values themselves it would be a small difference of large numbers.
-    rough
-        The roughness of each, on an axis on which the knots span a length of 1.
-    """
+    """A family of splines: linear combinations of a few."""
 
     spline: NaturalSpline
     combined: FloatArray
+    """The values at the knots of each: a constant, a line, then curves of rising roughness. Written so, the penalty is
+    a sum of squares; on the values themselves it would be a small difference of large numbers.
+    """
+
     rough: FloatArray
+    """The roughness of each, on an axis on which the knots span a length of 1."""
+
     flexible: bool
 
     @classmethod

@@ -20,28 +20,23 @@ Kind = Literal["category", "number", "boolean", "score"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedFeature:
-    """The codes of one feature: 0, then perhaps that of missing values, then one for each bin or level.
-
-    Attributes
-    ----------
-    name
-        Of the feature; empty for the score.
-    cuts
-        Between the bins of a number, of a boolean, or of the score as log-odds. A bin includes its upper cut.
-    levels
-        Of a category: those with a code of their own.
-    missing
-        Whether missing values have code 1; otherwise it is 0.
-    unseen_last
-        Whether levels without a code of their own share the last code; otherwise it is 0.
-    """
+    """The codes of one feature: 0, then perhaps that of missing values, then one for each bin or level."""
 
     name: str
+    """Of the feature; empty for the score."""
+
     kind: Kind
     cuts: FloatArray = field(default_factory=lambda: np.empty(0))
+    """Between the bins of a number, of a boolean, or of the score as log-odds. A bin includes its upper cut."""
+
     levels: tuple[str, ...] = ()
+    """Of a category: those with a code of their own."""
+
     missing: bool = False
+    """Whether missing values have code 1; otherwise it is 0."""
+
     unseen_last: bool = False
+    """Whether levels without a code of their own share the last code; otherwise it is 0."""
 
     @property
     def codes(self) -> int:

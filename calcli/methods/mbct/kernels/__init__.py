@@ -46,21 +46,16 @@ class RowArrays(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """The cells of some rows; the same whatever order the rows are in and whatever becomes of their probabilities.
-
-    Attributes
-    ----------
-    offsets
-        The first cell of each feature, and the end of the last one's.
-    grids
-        What makes sums over the rows exact: of terms up to their weights, and up to the squares of those.
-    weighted
-        Whether the rows have weights.
-    """
+    """The cells of some rows; the same whatever order the rows are in and whatever becomes of their probabilities."""
 
     offsets: Table
+    """The first cell of each feature, and the end of the last one's."""
+
     grids: FloatArray
+    """What makes sums over the rows exact: of terms up to their weights, and up to the squares of those."""
+
     weighted: bool
+    """Whether the rows have weights."""
 
     def histogram(self, *, squares: bool) -> FloatArray:
         """Zeros for `split_search.add_to_histogram`."""
@@ -77,25 +72,20 @@ class Rule(NamedTuple):
 
 
 class Splits(NamedTuple):
-    """Nodes, their branches by each feature, and the loss of each of these splits.
-
-    Attributes
-    ----------
-    unsplit
-        The outcome for each node without a split, (nodes, `OUTCOMES`).
-    outcome
-        The same for each node split by each feature, (nodes, features, `OUTCOMES`).
-    base
-        The branches of each of these splits are the entries of `code` and `facts` from here on, the rest first.
-    code, facts
-        Of each branch: which code leads to it (0 for a rest), and the facts of its rows.
-    """
+    """Nodes, their branches by each feature, and the loss of each of these splits."""
 
     unsplit: FloatArray
+    """The outcome for each node without a split, (nodes, `OUTCOMES`)."""
+
     outcome: FloatArray
+    """The same for each node split by each feature, (nodes, features, `OUTCOMES`)."""
+
     base: Places
+    """The branches of each of these splits are the entries of `code` and `facts` from here on, the rest first."""
+
     code: Codes
     facts: FloatArray
+    """`code`, `facts`: of each branch: which code leads to it (0 for a rest), and the facts of its rows."""
 
     @classmethod
     def joined(cls, parts: Sequence[Splits]) -> Splits:

@@ -48,30 +48,27 @@ def encode_categories(values: NDArray[np.int32], table: Codes, start: int, stop:
 
 
 class Walk(NamedTuple):
-    """Trees as `apply_trees` takes them.
-
-    Attributes
-    ----------
-    roots, depths
-        Of each tree: its root, and the most conditions on the way to a leaf.
-    nodes
-        From the highest bit on: the feature (15 bits), the greatest code with a branch of its own plus one (17), and
-        where the node's part of `children` begins (32).
-    children
-        For each node the child of each code up to that, and at last that of all greater codes, the rest. A leaf is its
-        own child.
-    pattern
-        Of each node.
-    bound
-        Of each node: a factor takes no probability beyond it that did not lie there.
-    """
+    """Trees as `apply_trees` takes them."""
 
     roots: Table
     depths: Places
+    """`roots`, `depths`: of each tree: its root, and the most conditions on the way to a leaf."""
+
     nodes: NDArray[np.uint64]
+    """From the highest bit on: the feature (15 bits), the greatest code with a branch of its own plus one (17), and
+    where the node's part of `children` begins (32).
+    """
+
     children: Table
+    """For each node the child of each code up to that, and at last that of all greater codes, the rest. A leaf is its
+    own child.
+    """
+
     pattern: FloatArray
+    """Of each node."""
+
     bound: FloatArray
+    """Of each node: a factor takes no probability beyond it that did not lie there."""
 
 
 @compiled
