@@ -84,7 +84,7 @@ _HOMES = {
 """The modules of the names that are no verbs."""
 
 HOMES |= {
-    "notebook": "calcli.reporting.notebook",
+    "notebook": "calcli.reporting.webpage",
     "metrics": "calcli.estimators.metrics",
     "uncertainty": "calcli.estimators.ensemble",
 }

@@ -3,17 +3,23 @@
 A `State` can be written to disk and read back bit for bit, and cannot run code. Methods put scalars and short lists
 into `params`, anything long into `arrays`, and files in a format of their own (a CatBoost model, safetensors) into
 `blobs`.
+
+Checks of untrusted states: a probe is predicted before they are used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from calcli.batch import Column, Role
+from calcli.errors import ArtifactError
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Value = TypeVar("Value")
@@ -107,3 +113,27 @@ def unnest(whole: State, names: Iterable[str]) -> dict[str, State]:
             raise TypeError(f"state part {name!r} holds {params!r}, not parameters")
         parts[name] = State(params, unprefixed(name, whole.arrays), unprefixed(name, whole.blobs))
     return parts
+
+
+BROKEN = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, StopIteration)
+"""Errors that a forged state can raise, one whose hashes are right and whose numbers are no method's."""
+
+PROBED = 57
+"""The number of rows of the probe."""
+
+
+@contextmanager
+def damage(path: object, what: str, errors: tuple[type[Exception], ...] = BROKEN) -> Iterator[None]:
+    """Turn errors raised within into an `ArtifactError`: the artifact does not hold `what` it should hold."""
+    try:
+        yield
+    except errors as error:
+        message = f"{path} does not hold what {what} holds: {type(error).__name__} {error}"
+        raise ArtifactError(message) from error
+
+
+def any_column(role: Role) -> Column:
+    """A column of the probe: a value or none in each row."""
+    if role == "category":
+        return Column(role, np.arange(PROBED, dtype=np.int32) % 2 - 1, ("",))
+    return Column(role, np.where(np.arange(PROBED) % 2, np.nan, np.sinh(np.linspace(-20.0, 20.0, PROBED))))

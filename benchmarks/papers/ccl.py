@@ -30,7 +30,7 @@ from calcli.methods.clusters import explanation, partition
 from calcli.methods.clusters.mixture import TAUS, TEMPERATURES, Inner, Mixture, temper
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Clusters, Options, Scored
-from calcli.metrics.rejection import by_threshold
+from calcli.metrics.ranking import by_threshold
 from calcli.numeric.links import probabilities
 from calcli.tables.binding import bind
 from calcli.tables.load import load

@@ -18,7 +18,7 @@ from claims import claim
 
 import calcli
 from calcli.batch import FloatArray
-from calcli.metrics.rejection import ood_auc
+from calcli.metrics.ranking import ood_auc
 from calcli.uncertainty.decomposition import Decomposed
 
 HEART = np.array([[int(cell) for cell in row] for row in (

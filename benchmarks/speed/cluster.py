@@ -23,8 +23,7 @@ from pyspark.sql import functions
 
 import calcli
 from calcli.spark import sample
-from calcli.spark.rows import read_table
-from calcli.spark.session import spark_session
+from calcli.spark.session import read_table, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,7 +27,7 @@ from calcli.batch import Batch, Column
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.graphs import recal
-from calcli.methods.graphs.network import HIDDEN, Layers, Network, logits
+from calcli.methods.graphs.mixing import HIDDEN, Layers, Network, logits
 from calcli.state import State
 
 ROW = catalog.find("recal")

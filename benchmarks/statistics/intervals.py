@@ -17,10 +17,10 @@ from calcli.methods import calibrator, catalog
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.bootstrap import bootstrap
 from calcli.metrics.catalog import find, measure
+from calcli.metrics.diagnosis import hosmer_lemeshow, spiegelhalter_z
 from calcli.metrics.paired import paired_sums
 from calcli.metrics.proper import nll
 from calcli.metrics.regression import slope
-from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
 from calcli.numeric.links import sigmoid
 
 CENTRES = {"0.31": -1.0, "0.05": -3.55, "0.01": -5.3}

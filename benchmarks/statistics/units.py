@@ -17,13 +17,12 @@ from held_out import reported, share
 
 from calcli.batch import Batch, FloatArray, IntArray, Units
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.diagnosis import diagnose
+from calcli.metrics.diagnosis import diagnose, hosmer_lemeshow, spiegelhalter_z
 from calcli.metrics.joint_test import GapSums
 from calcli.metrics.multiple import adjusted, by_group
 from calcli.metrics.paired import paired
 from calcli.metrics.proper import nll
 from calcli.metrics.regression import intercept, slope
-from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
 from calcli.numeric.links import logit, sigmoid
 
 LEVEL = 0.05

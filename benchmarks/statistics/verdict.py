@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from calcli.diagrams.captions import FINDINGS
 from calcli.diagrams.curve_sums import CurveBuilder
+from calcli.diagrams.curves import FINDINGS
 from calcli.metrics.base import Scored
 from calcli.metrics.diagnosis import Diagnosis
 from calcli.numeric.links import sigmoid

@@ -22,7 +22,7 @@ from calcli.numeric.threads import processors
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from calcli.cli.console import Console
+    from calcli.cli.process import Console
 
 Request = TypeVar("Request", bound="DataclassInstance")
 
@@ -205,7 +205,7 @@ class Arguments(dict[str, Any]):
 
     def console(self, *, quiet: bool = False) -> Console:
         """The console for notes and warnings, with ``--quiet`` and ``--no-color``."""
-        from calcli.cli.console import Console
+        from calcli.cli.process import Console
 
         console = Console(quiet=quiet or self.get("quiet", False), no_color=self["no_color"])
         threads = self.get("threads") or 0

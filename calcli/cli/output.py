@@ -12,7 +12,7 @@ from calcli.cli.process import write, write_path
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
-    from calcli.cli.console import Console
+    from calcli.cli.process import Console
     from calcli.cli.screen import Screen
     from calcli.cli.serial import Flat
     from calcli.methods.spec import MethodSpec

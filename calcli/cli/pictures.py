@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from calcli.cli.screen import Screen, wrapped
 from calcli.diagrams import terminal
 from calcli.diagrams.canvas import Line, Piece
-from calcli.diagrams.captions import caption
+from calcli.diagrams.curves import caption
 
 if TYPE_CHECKING:
     from calcli.diagrams.charts import Chart

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 if TYPE_CHECKING:
-    from calcli.decisions.options import Choice
+    from calcli.decisions.goal import Choice
     from calcli.diagrams.curves import Curve
     from calcli.reporting.tables import Table
     from calcli.reports.schema import Difference, MetricValue, Report

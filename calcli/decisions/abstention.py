@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.decisions.costs import Costs
-from calcli.decisions.rates import NEVER
+from calcli.decisions.targets import NEVER
 from calcli.errors import DataError
 from calcli.numeric.binomial import exact_interval
 

@@ -17,7 +17,7 @@ from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import COVERAGES, AbstentionBand, Risk, by_confidence, by_cost, by_coverage, risks
 from calcli.decisions.conformal import PredictionSets, SetScore, rows_needed
 from calcli.decisions.costs import CostRule, Costs, Decisions, cross_fitted, least_expected
-from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.goal import Choice, DecisionGoal, Means, Option, decision_splits, with_confidence
 from calcli.decisions.measure import (
     Number,
     Rows,
@@ -28,10 +28,18 @@ from calcli.decisions.measure import (
     rates_of,
     set_numbers,
 )
-from calcli.decisions.options import Choice, Means, Option, decision_splits, with_confidence
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule, likeliest
-from calcli.decisions.rates import GRID, GRID_OF_UNITS, NEVER, decided, expected, grid
-from calcli.decisions.targets import Target, budget_threshold, certify
+from calcli.decisions.targets import (
+    GRID,
+    GRID_OF_UNITS,
+    NEVER,
+    Target,
+    budget_threshold,
+    certify,
+    decided,
+    expected,
+    grid,
+)
 from calcli.errors import DataError, UsageError
 
 NOT_IN_TOP_K = -1.0

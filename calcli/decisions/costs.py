@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from calcli import expressions as terms
 from calcli.batch import FloatArray, IntArray, LabelArray
-from calcli.decisions.rates import NEVER, decided
+from calcli.decisions.targets import NEVER, decided
 from calcli.errors import UsageError
 from calcli.expressions import MOST, Condition, Every, Input, Term
 from calcli.numeric.seeded import Split, column_keys, stream

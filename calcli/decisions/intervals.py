@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, Units
 from calcli.decisions.conformal import PredictionIntervals, rows_needed
-from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.goal import Choice, DecisionGoal, Option, decision_splits, with_confidence
 from calcli.decisions.measure import Number, Promised, Rows, coverage, rates_of, take
-from calcli.decisions.options import Choice, Option, decision_splits, with_confidence
 from calcli.decisions.policy import IntervalRule
 
 

@@ -13,8 +13,7 @@ from calcli.batch import FloatArray, IntArray, LabelArray, Units
 from calcli.decisions.conformal import Thresholds
 from calcli.decisions.costs import CostRule, Costs, bootstrap_means
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
-from calcli.decisions.rates import RATES, Decided, decided
-from calcli.decisions.targets import Target
+from calcli.decisions.targets import RATES, Decided, Target, decided
 
 AnyRows = TypeVar("AnyRows")
 

@@ -15,8 +15,7 @@ from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import AbstentionBand
 from calcli.decisions.conformal import PredictionIntervals, PredictionSets
 from calcli.decisions.costs import CostRule
-from calcli.decisions.rates import NEVER, shown
-from calcli.decisions.targets import Target
+from calcli.decisions.targets import NEVER, Target, shown
 from calcli.expressions import Condition, Every, Input, Term, Terms
 from calcli.state import Json, State
 

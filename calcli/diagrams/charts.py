@@ -14,8 +14,7 @@ from typing import Literal
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.diagrams.captions import axes, axis_end, band_text, caption
-from calcli.diagrams.curves import Bands, Curve, Point
+from calcli.diagrams.curves import Bands, Curve, Point, axes, axis_end, band_text, caption
 from calcli.state import Json
 
 

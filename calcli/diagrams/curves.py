@@ -2,13 +2,16 @@
 
 All pictures are of a binary problem: the positive class of two, the class that is predicted, or one class against the
 rest. A point says what was predicted on average, and what came true.
+
+The texts of pictures: axes, legends, numbers, and a caption in one sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from calcli.metrics.diagnosis import Diagnosis
 from calcli.state import Json
@@ -113,3 +116,224 @@ def by_kind(curves: Iterable[Curve]) -> Mapping[str, list[dict[str, Json]]]:
     for one in curves:
         points["rejection" if one.kind == "rejection" else "reliability"] += one.to_json()
     return points
+
+
+Finding: TypeAlias = Literal["chance", "high", "low", "over", "under", "mixed", "rejects", "nothing"]
+
+FINDINGS: Mapping[str, tuple[Finding, str]] = {
+    "high": ("high", "Too high"),
+    "low": ("low", "Too low"),
+    "over": ("over", "Over-confident"),
+    "under": ("under", "Under-confident"),
+    "shape": ("mixed", "Too high and too low"),
+}
+"""The finding and its words for each fault of a score."""
+
+CONFIDENCES = {"high": FINDINGS["over"], "low": FINDINGS["under"]}
+"""The finding and its words for each fault of the confidence in the predicted class."""
+
+SIDES = {"over": "lower than predicted", "under": "higher than predicted"}
+"""The two directions in which a prediction can be wrong."""
+
+
+class Caption(NamedTuple):
+    """The caption of a picture."""
+
+    finding: Finding
+    answer: str
+    """The first words, to be shown in colour: "Over-confident"."""
+
+    because: str
+    """The numbers that show it, to follow at once: ": predicted 0.90, observed 0.81"."""
+
+    @property
+    def text(self) -> str:
+        """One sentence."""
+        return f"{self.answer}{self.because}."
+
+    @property
+    def good(self) -> bool:
+        return self.finding in {"chance", "rejects"}
+
+
+def caption(curve: Curve) -> Caption:
+    """The caption of a curve."""
+    if not curve.points:
+        return Caption("nothing", "No data", ": there are no rows")
+    if curve.kind == "rejection":
+        return _rejecting(curve)
+    test = curve.diagnosis
+    if test is None:
+        return Caption("nothing", "Not tested", ": the score was fitted on these rows")
+    if test.chance:
+        return Caption("chance", "No miscalibration detected", f": {told(test)}, {amount(curve.total)} rows")
+    finding, answer = _finding(test, curve.of)
+    shown = [_worst(curve, side) for side in _sides(curve, finding)]
+    x_name, y_name = names(curve.of)
+    pairs = [pair(point.x, point.y) for point in shown if point is not None]
+    numbers = "; ".join(f"{x_name} {predicted}, {y_name} {observed}" for predicted, observed in pairs)
+    return Caption(finding, answer, f": {numbers or means(test, curve.of)} ({p_text(test.p)})")
+
+
+def names(of: str | None) -> tuple[str, str]:
+    """The names of a prediction and of the rate to compare it with, for a class or for the predicted one."""
+    return ("confidence", "accuracy") if of is None else ("predicted", "observed")
+
+
+def means(test: Diagnosis, of: str | None) -> str:
+    """The mean prediction and the observed rate of all rows."""
+    predicted, observed = pair(test.predicted, test.happened)
+    what = ("mean confidence", "accuracy") if of is None else ("mean prediction", "observed rate")
+    return f"{what[0]} {predicted}, {what[1]} {observed}"
+
+
+def told(test: Diagnosis) -> str:
+    """The result of the joint test that finds nothing: what was tested, and at which level."""
+    return f"joint calibration test at the {percent(test.level)} level, {p_text(test.p)}"
+
+
+def p_text(p: float) -> str:
+    """``p = 0.032``; what is near the least that draws can tell is ``p < 0.005``."""
+    return "p < 0.005" if p < 0.005 else f"p = {p:.2g}"
+
+
+def _finding(test: Diagnosis, of: str | None) -> tuple[Finding, str]:
+    """The fault that explains most gaps; the confidence in the predicted class has one direction only."""
+    fault = test.faults[0]
+    return FINDINGS[fault] if of is not None else CONFIDENCES.get(fault, FINDINGS["shape"])
+
+
+def _sides(curve: Curve, finding: Finding) -> Sequence[int]:
+    """The signs of the gaps that a reader should look at."""
+    if finding == "high" or (finding == "over" and curve.of is None):
+        return (-1,)
+    if finding == "low" or (finding == "under" and curve.of is None):
+        return (1,)
+    return (-1, 1)
+
+
+def _worst(curve: Curve, side: int) -> Point | None:
+    """The point whose gap of this sign stands out most from chance; None where no gap is beyond chance."""
+    outside = [point for point in curve.points if point.off and side * (point.y - point.x) > 0]
+    return max(outside, key=lambda point: math.sqrt(point.n) * abs(point.y - point.x), default=None)
+
+
+def _rejecting(curve: Curve) -> Caption:
+    """The decrease of the error when the least certain fifth of the rows is rejected."""
+    before = curve.points[0]
+    after = min(curve.points, key=lambda point: abs(point.x - 0.2))
+    change = f"the {curve.loss} is {percent(after.y)} instead of {percent(before.y)}"
+    text = f": without the least certain {percent(after.x)} {change}"
+    if after.y >= before.y:
+        return Caption("mixed", "Rejecting does not help", text)
+    return Caption("rejects", "Rejecting helps", text)
+
+
+def pair(predicted: float, came: float) -> tuple[str, str]:
+    """Both numbers as text, with as many decimals as it takes to tell them apart."""
+    gap = abs(came - predicted)
+    digits = 2
+    while digits < 5 and gap < 2 * 10.0**-digits:
+        digits += 1
+    return f"{predicted:.{digits}f}", f"{came:.{digits}f}"
+
+
+def percent(share: float) -> str:
+    """``12 %``, ``1.3 %``."""
+    return f"{100 * share:.3g} %" if share < 0.1 else f"{100 * share:.0f} %"
+
+
+def amount(rows: float) -> str:
+    """``12,345``; weights are rounded."""
+    return f"{rows:,.0f}" if rows >= 10 or rows == int(rows) else f"{rows:.3g}"
+
+
+def short(rows: float) -> str:
+    """``950``, ``4.1k``, ``12M``."""
+    power = 0 if rows < 999.5 else min(3, int(math.log10(rows * 1.0005) / 3))
+    rows /= 1000.0**power
+    return (f"{rows:.2g}" if rows < 99.5 else f"{rows:.0f}") + ("", "k", "M", "G")[power]
+
+
+def fullest(curve: Curve) -> str:
+    """The number of rows of the highest bar in the histogram; empty where bars are not equally wide.
+
+    Bars of equal weight are the higher, the narrower they are: they show density, and no number belongs to them.
+    """
+    spans = [end - begin for begin, end in curve.edges]
+    if not spans or max(spans) - min(spans) > 0.01 * max(spans):
+        return ""
+    return short(max(point.n for point in curve.points))
+
+
+def axes(curve: Curve, label: str) -> tuple[str, str]:
+    """The labels of the x and the y axis."""
+    if curve.kind == "rejection":
+        return "share of rows rejected, least certain first", f"{curve.loss} of the rows kept"
+    if curve.of is None:
+        return "confidence in the predicted class", "accuracy"
+    return f"predicted probability that {label} is {curve.of}", f"observed rate of {label} = {curve.of}"
+
+
+def axis_end(curves: Sequence[Curve]) -> float:
+    """The end of the axes, which begin at 0: a round number, so that rare classes fill the plot."""
+    rejected = bool(curves) and curves[0].kind == "rejection"
+    reach = [one.y if rejected else max(one.x, one.y) for curve in curves for one in curve.points]
+    reach += [end for curve in curves for _, end in curve.edges]
+    tops = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 1.0, 1.5)
+    return next((top for top in tops if max(reach, default=1.0) <= top), 2.0)
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers between two others, at most so many."""
+    span = high - low
+    power = 10.0 ** math.floor(math.log10(span / most))
+    step = next(power * factor for factor in (1, 2, 5, 10, 20) if span / (power * factor) <= most - 1 + 1e-9)
+    first = math.ceil(low / step - 1e-9)
+    return [round(place * step, 12) for place in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def tick_labels(end: float, most: int = 6) -> dict[float, str]:
+    """Ticks from 0 to `end`, with their texts."""
+    values = ticks(0.0, end, max(2, most))
+    digits = decimals(values)
+    return {value: f"{value:.{digits}f}" for value in values}
+
+
+def decimals(values: Sequence[float]) -> int:
+    """The decimals that it takes to write ticks in full; numbers of two digits and more may have none."""
+    fewest = 0 if max(values) >= 10.0 else 1
+    return next(
+        (digits for digits in range(fewest, 6) if all(abs(round(one, digits) - one) < 1e-9 for one in values)), 6
+    )
+
+
+def error_name(curve: Curve) -> str:
+    """The name of a curve's error, with its bins: the number depends on them."""
+    name = {"reliability": "ECE", "smooth": "smooth ECE", "rejection": "error rate"}[curve.kind]
+    return f"{name}, {curve.bins:,} bins:" if curve.bins else name
+
+
+def rate_text(curves: Sequence[Curve]) -> str:
+    """The name of the y value of bars."""
+    return "accuracy" if all(curve.of is None for curve in curves) else "observed rate"
+
+
+def legend(curves: Sequence[Curve], bands: Bands) -> list[tuple[str, str]]:
+    """The entries of a legend: mark and meaning."""
+    points = [point for curve in curves for point in curve.points]
+    entries = [("rate", rate_text(curves)), ("bar", "as predicted")]
+    sides = {point.side for point in points if point.y != point.x}
+    entries += [(side, text) for side, text in SIDES.items() if side in sides]
+    if not all(point.off for point in points):
+        entries.append(("chance", "not significant"))
+    if bands != "none":
+        entries.append(("band", band_text(bands)))
+    return entries
+
+
+def band_text(bands: Bands) -> str:
+    """The meaning of the bands, in words."""
+    if bands == "consistency":
+        return "95 % range of a calibrated score"
+    return "95 % bootstrap interval"

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.diagrams.captions import axes, axis_end, caption, error_name, fullest, legend, ticks
 from calcli.diagrams.charts import Chart, rejections
-from calcli.diagrams.curves import Bands, Curve
+from calcli.diagrams.curves import Bands, Curve, axes, axis_end, caption, error_name, fullest, legend, ticks
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from importlib.resources import files
 from itertools import groupby
 
 from calcli.diagrams import svg
-from calcli.diagrams.captions import SIDES, axis_end, caption, error_name, legend
 from calcli.diagrams.charts import AtThresholds, Chart, numbers, rejections
-from calcli.diagrams.curves import Bands, Curve, Kind
+from calcli.diagrams.curves import SIDES, Bands, Curve, Kind, axis_end, caption, error_name, legend
 
 TITLES: dict[Kind, str] = {"reliability": "bars", "smooth": "smooth curve", "rejection": "rejection"}
 

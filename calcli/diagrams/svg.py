@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
-from calcli.diagrams.captions import axes, caption, fullest, names, tick_labels, ticks
 from calcli.diagrams.charts import Chart, Track
-from calcli.diagrams.curves import Bands, Curve, Point
+from calcli.diagrams.curves import Bands, Curve, Point, axes, caption, fullest, names, tick_labels, ticks
 
 # In units of the picture.
 LEFT, TOP, SIDE = 48.0, 12.0, 300.0

@@ -17,9 +17,19 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 from calcli.diagrams.canvas import Canvas, Line, Piece, beside, cells, in_letters, shortened, wrapped
-from calcli.diagrams.captions import SIDES, axes, axis_end, caption, error_name, fullest, rate_text, tick_labels
 from calcli.diagrams.charts import Chart, rejections
-from calcli.diagrams.curves import Curve, Point
+from calcli.diagrams.curves import (
+    SIDES,
+    Curve,
+    Point,
+    axes,
+    axis_end,
+    caption,
+    error_name,
+    fullest,
+    rate_text,
+    tick_labels,
+)
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 SHADES = {"over": "░", "under": "▒", "over-chance": "·", "under-chance": "·"}

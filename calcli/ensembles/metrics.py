@@ -21,13 +21,12 @@ from calcli.ensembles.load import EnsembleModel
 from calcli.files import as_text
 from calcli.metrics.base import Definition, Measured, Scored
 from calcli.metrics.paired import paired_difference
-from calcli.metrics.ranking import accuracy_rows
-from calcli.metrics.rejection import ood_auc, rejection_curve, rejection_ratio
+from calcli.metrics.ranking import accuracy_rows, ood_auc, rejection_curve, rejection_ratio
 from calcli.reports.measuring import Measurements, normal_difference, score_row, value_difference
 from calcli.reports.schema import Difference, Report, ScoreSource, Seconds
 from calcli.tables.sink import write_bytes
 from calcli.uncertainty.decomposition import Decomposed, Members, decompose
-from calcli.uncertainty.training import log_loss_rows
+from calcli.uncertainty.ensemble import log_loss_rows
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 

@@ -16,13 +16,12 @@ from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch
 from calcli.errors import FitError
 from calcli.listener import Listener, stage
-from calcli.models import manifest
+from calcli.models import requests
 from calcli.numeric.threads import threads
 from calcli.reports.schema import DataFacts, finite
 from calcli.tables.binding_types import Binding
-from calcli.uncertainty.ensemble import DEPTHS, RATES, Ensemble, Settings, Task, UserModel
-from calcli.uncertainty.ood import SeenFeatures
-from calcli.uncertainty.training import HELD_OUT, GridCell, Trainer
+from calcli.uncertainty.decomposition import SeenFeatures
+from calcli.uncertainty.ensemble import DEPTHS, HELD_OUT, RATES, Ensemble, GridCell, Settings, Task, Trainer, UserModel
 
 CHECKED_ROWS = 10_000
 """How many of the training rows are predicted before an ensemble is kept."""
@@ -52,7 +51,7 @@ def checkpoint_key(trainer: Trainer, settings: Settings, *, tune: bool) -> str:
     """A hash of all that the bytes of a model depend on."""
     rows = trainer.rows
     facts = {"settings": asdict(settings), "tune": tune, "task": trainer.task, "classes": trainer.classes}
-    facts |= {"seed": trainer.seed, "threads": threads(), "versions": manifest.versions("catboost")}
+    facts |= {"seed": trainer.seed, "threads": threads(), "versions": requests.versions("catboost")}
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     for name, column in rows.features.items():
         digest.update(json.dumps([name, column.role, column.levels]).encode())
@@ -149,7 +148,7 @@ def manifest_of(
         {"learning_rate": trial.settings.learning_rate, "depth": trial.settings.depth, "nll": finite(trial.loss)}
         for trial in made.trials
     ]
-    return manifest.manifest_of(
+    return requests.manifest_of(
         data,
         binding,
         kind="ensemble",

@@ -10,9 +10,8 @@ import numpy as np
 
 from calcli.batch import Batch, IntArray
 from calcli.errors import DataError
-from calcli.evaluation.compared_scores import ComparedScore
-from calcli.learners.clustering import centroids, nearest, on_grid, step_of
-from calcli.learners.encoding import Encoding
+from calcli.evaluation.request import ComparedScore
+from calcli.learners.encoding import Encoding, centroids, nearest, on_grid, step_of
 from calcli.metrics.base import Clusters
 from calcli.models.calibrator import CalibratorModel
 from calcli.reports.groups import MOST_GROUPS, distinct_texts

@@ -24,10 +24,9 @@ from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, FloatArray, LabelArray
 from calcli.decisions.measure import Promised
 from calcli.errors import UsageError
-from calcli.evaluation.compared_scores import NamedScores
 from calcli.evaluation.drift_log import DriftLog, Observation, alone_with, evenly
 from calcli.evaluation.passes import ClusterTable, Pass, Reading
-from calcli.evaluation.request import EvaluateRequest
+from calcli.evaluation.request import EvaluateRequest, NamedScores
 from calcli.evaluation.score_passes import ScoredRows
 from calcli.fitting.held_out import Mask
 from calcli.metrics.base import Scored

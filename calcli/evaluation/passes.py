@@ -15,8 +15,8 @@ import polars as pl
 
 from calcli.batch import Batch
 from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.checks import Count, Tally
 from calcli.tables.load import columns_of, encode_chunk, read_batches
-from calcli.tables.row_counts import Count, Tally
 from calcli.tables.scores import Scale
 from calcli.tables.source import Data, Source
 

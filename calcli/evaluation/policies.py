@@ -14,9 +14,8 @@ from calcli.decisions.intervals import Amounts, measure_intervals
 from calcli.decisions.measure import Number, Promise, Promised, Rows, measure, promised
 from calcli.decisions.policy import IntervalRule, SetRule
 from calcli.errors import UsageError
-from calcli.evaluation.compared_scores import NamedScores
 from calcli.evaluation.drift import Promises, observe, of_no_rows, rows_of
-from calcli.evaluation.request import EvaluateRequest
+from calcli.evaluation.request import EvaluateRequest, NamedScores
 from calcli.evaluation.score_passes import BufferedScores
 from calcli.fitting.held_out import Mask
 from calcli.listener import Listener, stage

@@ -1,18 +1,229 @@
-"""The request to `evaluate`, on one machine and on a cluster."""
+"""The scores that a report compares: the raw one, those of artifacts, and columns that are calibrated already.
+
+The request to `evaluate`, on one machine and on a cluster.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+from calcli.artifacts import store
+from calcli.artifacts.store import Artifact
+from calcli.batch import Batch, Edges, FloatArray
 from calcli.diagrams.curves import Kind
-from calcli.evaluation.compared_scores import ComparedScore
+from calcli.errors import UsageError
+from calcli.files import as_text, base_name
+from calcli.listener import Listener
 from calcli.metrics.base import Options
-from calcli.tables.binding_types import Flags
+from calcli.models.calibrator import CalibratorModel, opened
+from calcli.reports.measuring import raw_odds, raw_probabilities
+from calcli.reports.schema import RAW, ReportWarning, ScoreSource
+from calcli.tables.binding import bind, bind_score
+from calcli.tables.binding_types import Binding, Feature, Flags
 from calcli.tables.request import BadRows, Engine
-from calcli.tables.source import Data
+from calcli.tables.scores import NoScoreError, Scale
+from calcli.tables.source import Data, Source
+
+
+def no_odds(_: Batch) -> None:
+    """No odds: the score is ranked by its probabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedScore:
+    """A score that is measured."""
+
+    name: str
+    source: ScoreSource
+    binding: Binding
+    """The columns that the score is read from."""
+
+    predict: Callable[[Batch], FloatArray]
+    """The probabilities of rows of this binding."""
+
+    whole_table: bool = False
+    """Whether the score must see all rows at once."""
+
+    odds: Callable[[Batch], FloatArray | None] = no_odds
+    """What rows of this binding are ranked by; None where that is the probabilities."""
+
+    @classmethod
+    def of_columns(cls, name: str, source: ScoreSource, binding: Binding) -> ComparedScore:
+        """A score that columns hold already."""
+        return cls(name, source, binding, raw_probabilities, odds=raw_odds)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedScores:
+    """The artifacts and columns to compare with the raw score, by their names in the report."""
+
+    models: Mapping[str, CalibratorModel]
+    columns: Mapping[str, str]
+
+    @property
+    def linked(self) -> bool:
+        """Whether any of the artifacts was fitted with an edge list."""
+        return any(model.calibrator.sides.edges is not None for model in self.models.values())
+
+    def linked_by(self, edges: Edges) -> NamedScores:
+        """The scores with these edges in each artifact that was fitted with an edge list."""
+        return replace(self, models={name: model.linked_by(edges) for name, model in self.models.items()})
+
+    @classmethod
+    def parse(cls, artifacts: Sequence[str], columns: Sequence[str]) -> NamedScores:
+        """The scores of ``DIR`` or ``NAME=DIR``, and ``COLUMN`` or ``NAME=COLUMN``."""
+        return cls.of(*read_named(artifacts, columns))
+
+    @classmethod
+    def of(cls, artifacts: Mapping[str, Artifact], columns: Mapping[str, str]) -> NamedScores:
+        """The scores of artifacts and columns, as `read_named` returns them."""
+        return cls({name: opened(artifact) for name, artifact in artifacts.items()}, columns)
+
+
+def read_named(artifacts: Sequence[str], columns: Sequence[str]) -> tuple[dict[str, Artifact], dict[str, str]]:
+    """The artifacts of ``DIR`` or ``NAME=DIR`` by name, each read once, and the columns by name."""
+    places: dict[str, str] = {}
+    for flag, texts in (("--with", artifacts), ("--score", columns)):
+        for text in texts:
+            name, place = _split_name(flag, text)
+            if name in places:
+                raise UsageError(f"two scores are named {name!r}", hint=f"try: {flag} NAME={place}")
+            places[name] = place
+    names = list(places)
+    return (
+        {name: store.read(places[name]) for name in names[: len(artifacts)]},
+        {name: places[name] for name in names[len(artifacts) :]},
+    )
+
+
+def _split_name(flag: str, text: str) -> tuple[str, str]:
+    """The name of a score, and its directory or column."""
+    name, separator, place = text.partition("=")
+    if not separator:
+        name, place = base_name(text) if flag == "--with" else text, text
+    if not name or not place:
+        raise UsageError(f"{flag} {text}: one side of = is empty; give NAME=VALUE or VALUE")
+    if name == RAW:
+        raise UsageError(f"'{RAW}' is the name of the uncalibrated score", hint=f"try: {flag} NAME={place}")
+    return name, place
+
+
+def bind_scores(
+    source: Source, flags: Flags, named_scores: NamedScores, listener: Listener
+) -> tuple[ComparedScore, ...]:
+    """The raw score, then the named ones, bound to their columns of the same table.
+
+    The raw score is what the flags say, else what the first artifact reads. An artifact is bound as `apply` binds it:
+    flags, then its manifest; where artifacts read different scores, the flags speak of the raw one alone.
+    """
+    models, columns = named_scores.models, named_scores.columns
+    # The raw score.
+    flags = replace(flags, ignore=(*flags.ignore, *_score_columns(source, flags, named_scores)))
+    known = next((model.binding for model in models.values()), None)
+    raw = _bind_raw(source, flags, known, columns)
+    notes = list(raw.notes)
+    scores = [ComparedScore.of_columns(RAW, ScoreSource("raw"), raw)]
+    # Artifacts: their classes must be those of the raw score.
+    if len({model.binding.score for model in models.values()}) > 1:
+        flags = replace(flags, prob=None, logit=None)
+    of_artifacts = replace(flags, features=None)  # it says what the clusters of CECE are of
+    for name, model in models.items():
+        _check_labels(name, model.binding, raw, flags)
+        binding = bind(source, of_artifacts, known=model.binding, need_label=False, features=model.needs_features)
+        column = None
+        if binding.score != raw.score:
+            column = _listed(binding.score.columns)
+            notes.append(f"{name} reads the {binding.score.kind} in {column}")
+        artifact = ScoreSource(
+            "artifact",
+            None if model.path is None else as_text(model.path),
+            column,
+            model.method,
+            model.sha256,
+            model.fitted,
+        )
+        calibrator = model.calibrator
+        scores.append(ComparedScore(name, artifact, binding, calibrator.predict, calibrator.whole_table))
+    # Columns that are calibrated already.
+    for name, column in columns.items():
+        binding = bind_score(source, raw, column)
+        scores.append(ComparedScore.of_columns(name, ScoreSource("column", column=column), binding))
+    for note in dict.fromkeys(notes):
+        listener.note(note)
+    return tuple(scores)
+
+
+def all_features(scores: Iterable[ComparedScore]) -> tuple[Feature, ...]:
+    """The features that any of them reads."""
+    return tuple(dict.fromkeys(feature for score in scores for feature in score.binding.features))
+
+
+def scale_checks(scores: Sequence[ComparedScore]) -> list[Scale | None]:
+    """For each score a check of its scale; None where an artifact has said what the scale is."""
+    known = any(score.source.kind == "artifact" for score in scores)
+    return [
+        Scale(score.binding.score, flags=score.name == RAW)
+        if score.source.kind == "column" or (score.name == RAW and not known)
+        else None
+        for score in scores
+    ]
+
+
+def seen_before(source: Source, models: Mapping[str, CalibratorModel]) -> tuple[ReportWarning, ...]:
+    """Warnings of artifacts that were fitted on files that are measured here."""
+    here = {file.sha256: file.path for file in source.files()}
+    warnings = []
+    for name, model in models.items():
+        files: Any = model.manifest.data.get("files") or []
+        same = [as_text(here[file["sha256"]] or "standard input") for file in files if file["sha256"] in here]
+        if same:
+            text = f"{name} was fitted on {', '.join(same)}, and is measured on the same rows"
+            warnings.append(ReportWarning("seen-before", f"{text}: the results are too optimistic; use other rows"))
+    return tuple(warnings)
+
+
+def _score_columns(source: Source, flags: Flags, named_scores: NamedScores) -> Iterable[str]:
+    """The columns that --score names, so that no other role takes them because of their names.
+
+    Columns of logits are left out: --score wants probabilities, and the error about the scale says so.
+    """
+    bound = {flags.label, flags.weight, flags.prob, flags.logit, "logit"}
+    bound |= {column for model in named_scores.models.values() for column in model.binding.score.columns}
+    for stem in named_scores.columns.values():
+        if stem not in bound:
+            of_classes = [column for column in source.columns if column.startswith(f"{stem}_")]
+            columns = [stem] if stem in source.columns else of_classes
+            yield from (column for column in columns if column not in bound)
+
+
+def _bind_raw(source: Source, flags: Flags, known: Binding | None, columns: Mapping[str, str]) -> Binding:
+    try:
+        return bind(source, flags, known=known, features=False)
+    except NoScoreError as error:
+        if known is not None or not columns:
+            raise
+        first = next(iter(columns.values()))
+        raise NoScoreError(
+            f"there is no raw score for {first!r} to compare it with",
+            hint=f"to measure it alone, use --prob {first} instead of --score",
+        ) from error
+
+
+def _check_labels(name: str, fitted: Binding, raw: Binding, flags: Flags) -> None:
+    for what, given, wanted in (
+        ("label", str(fitted.label), str(raw.label if flags.label is None else fitted.label)),
+        ("classes", _listed(fitted.classes), _listed(raw.classes)),
+        ("positive class", str(fitted.positive), str(raw.positive)),
+    ):
+        if given != wanted:
+            raise UsageError(f"{name} was fitted with the {what} {given}, not {wanted}", hint="evaluate it on its own")
+
+
+def _listed(names: Sequence[object]) -> str:
+    return ", ".join(map(str, names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from calcli.batch import Batch, FloatArray, IntArray, LabelArray, spans
 from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.errors import UsageError
 from calcli.evaluation.clusters import Clustering
-from calcli.evaluation.compared_scores import ComparedScore, scale_checks
 from calcli.evaluation.passes import Pass, Reading
+from calcli.evaluation.request import ComparedScore, scale_checks
 from calcli.evaluation.score_sums import GroupedSums, SummedScores
 from calcli.metrics.base import Clusters, Scored
 from calcli.metrics.bootstrap import Bootstrap

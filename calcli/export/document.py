@@ -1,4 +1,6 @@
-"""Terms as JSON: for a cache, a service, or a language that is not SQL.
+"""The columns of a table as the inputs of a formula, and rows of such a table to check a formula with.
+
+Terms as JSON: for a cache, a service, or a language that is not SQL.
 
 A document names its inputs, then the steps that are used more than once, then the outputs. A term is a number, the
 name of a step or an input as ``{"ref": NAME}``, or an object with one operation; `docs/formula.md` says which, and has
@@ -7,10 +9,15 @@ an interpreter of a few dozen lines.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from calcli.export.subexpressions import inputs, steps
+import polars as pl
+
+from calcli import expressions as terms
+from calcli.export.subexpressions import inputs, steps, tested_values
 from calcli.expressions import (
     Among,
     Arithmetic,
@@ -20,6 +27,7 @@ from calcli.expressions import (
     Every,
     Function,
     Input,
+    Inputs,
     Lookup,
     Missing,
     Number,
@@ -27,8 +35,98 @@ from calcli.expressions import (
     Steps,
     Switch,
     Term,
+    Terms,
 )
+from calcli.numeric import link_terms
+from calcli.numeric.links import sigmoid, softmax
+from calcli.numeric.seeded import stream
 from calcli.state import Json
+from calcli.tables.arrays import index_order
+from calcli.tables.binding_types import Binding
+from calcli.tables.scores import SLACK, SUM_SLACK
+
+_MOST = sys.float_info.max
+
+
+@dataclass(frozen=True, slots=True)
+class TableInputs:
+    """The terms in which a calibrator reads a table."""
+
+    score: Terms
+    """The log-odds, or a logit for each class; null where the row is bad."""
+
+    features: Inputs
+    """By name."""
+
+    valid: Condition
+    """Whether a row can be calibrated."""
+
+
+def table_inputs(binding: Binding) -> TableInputs:
+    """The columns of a binding, checked as `apply` checks them."""
+    values = tuple(Input(name) for name in binding.score.columns)
+    valid = _validity(values, probabilities=binding.score.kind == "prob")
+    score = tuple(terms.choose(valid, one, None) for one in _score(values, binding))
+    return TableInputs(score, {feature.name: Input(feature.name, feature.role) for feature in binding.features}, valid)
+
+
+def _validity(values: tuple[Input, ...], *, probabilities: bool) -> Condition:
+    """The condition that no value is null, NaN or infinite, and that probabilities lie in [0, 1] and add up to 1."""
+    low, high = (-SLACK, 1.0 + SLACK) if probabilities else (-_MOST, _MOST)
+    conditions: list[Condition] = [each for value in values for each in (value >= low, value <= high)]
+    if probabilities and len(values) > 1:
+        whole = terms.total(values)
+        conditions += [whole >= 1.0 - SUM_SLACK, whole <= 1.0 + SUM_SLACK]
+    return Every(tuple(conditions))
+
+
+def _score(values: tuple[Input, ...], binding: Binding) -> Terms:
+    probabilities = binding.score.kind == "prob"
+    if len(values) == 1 or not binding.binary:
+        return link_terms.scores(values) if probabilities else values
+    positive = binding.classes.index(index_order(binding)[1])
+    pair = (values[positive], values[1 - positive])
+    if not probabilities:
+        return (pair[0] - pair[1],)
+    logs = link_terms.logits(pair)
+    return (link_terms.drawn_in(logs[0] - logs[1]),)
+
+
+Values: TypeAlias = "list[float | str | bool | None]"
+
+
+def sample_rows(binding: Binding, outputs: Mapping[str, Term], count: int) -> pl.DataFrame:
+    """Rows with scores of every size, and features on the cuts of the outputs, beside them and missing.
+
+    In the columns that the outputs read, no value of the first row is missing.
+    """
+    rng = stream(0, "rows to check")
+    logits = rng.normal(0.0, 3.0, (count, max(2, len(binding.score.columns))))
+    prob = softmax(logits).round(6)
+    if len(binding.score.columns) == 1:
+        logits, prob = logits[:, :1], sigmoid(logits[:, 0]).round(6)[:, None]
+    scores = prob if binding.score.kind == "prob" else logits
+    columns: dict[str, Any] = {name: scores[:, at] for at, name in enumerate(binding.score.columns)}
+    tested = tested_values(outputs.values())
+    for name, role in sorted(inputs(outputs.values())):
+        if name in columns:
+            continue
+        values: Values = [True, False]
+        if role == "category":
+            values = [*sorted(map(str, tested.get(name, ()))), "a level that was never seen"]
+        elif role == "number":
+            cuts = [float(one) for one in tested.get(name, ()) if abs(float(one)) < 1e300]
+            values = [*cuts, *(one + (1.0 + abs(one)) / 8.0 for one in cuts), 0.0]
+        chosen = [values[at] for at in rng.integers(0, len(values), count)]
+        missing = rng.random(count) < 1.0 / 8.0
+        columns[name] = [
+            None if place and gone else value for place, (value, gone) in enumerate(zip(chosen, missing, strict=True))
+        ]
+    rows = pl.DataFrame(columns, strict=False)
+    unread = {feature.name: feature.role for feature in binding.features if feature.name not in columns}
+    kinds: dict[str, pl.DataType] = {"category": pl.String(), "number": pl.Float64(), "boolean": pl.Boolean()}
+    return rows.with_columns(pl.lit(None, kinds[role]).alias(name) for name, role in unread.items())
+
 
 Names: TypeAlias = dict[int, str]
 

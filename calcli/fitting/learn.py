@@ -16,16 +16,15 @@ from calcli.fitting.model_selection import Choice, choice_warnings
 from calcli.fitting.recipe import AUTO, Recipe, prior_ratio_of
 from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
-from calcli.methods.base import Params
+from calcli.methods.base import Params, told
 from calcli.methods.calibrator import FittedMethod, PostProcessing
-from calcli.methods.progress import told
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Folds
 from calcli.metrics.paired import FoldFits, Paired, given_at_least
-from calcli.reports.checks import LabelCheck
 from calcli.reports.conditions import Guard
 from calcli.reports.drift_baseline import DriftBaseline
+from calcli.reports.groups import LabelCheck
 from calcli.reports.measuring import class_weights
 from calcli.reports.schema import RAW, Difference, ReportWarning, ScoreSource, Seconds
 

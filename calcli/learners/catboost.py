@@ -21,9 +21,9 @@ from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.errors import FitError
 from calcli.learners import cbm
 from calcli.learners.encoding import feature_codes
+from calcli.numeric.bins import totals
 from calcli.numeric.links import log_softmax
 from calcli.numeric.seeded import held_out, in_class_order, row_keys, stream
-from calcli.numeric.sums import totals
 from calcli.numeric.threads import threads
 
 if TYPE_CHECKING:

@@ -1,18 +1,30 @@
 """Features as coordinates: numbers standardised, categories one-hot.
 
 Rows of different categories have a squared distance of 2, as two rows have on average in a standardised number.
+
+Clusters of points: their centroids, by k-means or Ward's method, and the nearest centroids of a point.
+
+Coordinates are whole multiples of a step, a millionth of the largest or less. Sums of products of whole numbers are
+exact in float64 while they stay below 2^53, so that a distance is the same however many rows are computed together, in
+whatever order and on however many threads: a chunk of a table gets what the whole gets.
+
+Both methods see each distinct point once, with the weight of all rows that lie there, and in an order that follows from
+the points alone. So neither the order of the rows matters, nor whether a row stands twice or weighs twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from calcli.batch import Column, FloatArray
-from calcli.numeric.sums import totals
+from calcli.batch import Column, FloatArray, IntArray
+from calcli.numeric.bins import totals
+from calcli.numeric.seeded import row_keys, stream
 from calcli.state import State, pack_texts, unpack_texts
 
 LEAST_SHARE, MOST_LEVELS = 0.01, 20
@@ -125,3 +137,129 @@ def heaviest_levels(column: Column, weights: FloatArray, *, least: float, most: 
     frequent = np.flatnonzero(weights[1:] >= least)
     ordered = sorted((-float(weights[1 + place]), column.levels[place]) for place in frequent)
     return tuple(level for _, level in ordered[:most])
+
+
+Clustering: TypeAlias = Literal["kmeans", "ward"]
+
+_CHUNK = 1 << 21
+"""How many distances are held at a time."""
+
+_ROWS: Mapping[Clustering, int] = {"kmeans": 100_000, "ward": 8_000}
+"""A sample of so many points is clustered if there are more; Ward's method holds the distance of every pair."""
+
+_NUMBERS = 1 << 24
+"""How many coordinates are held at most."""
+
+
+def step_of(points: FloatArray) -> float:
+    """The step at which these coordinates, and others up to twice as large, are whole numbers."""
+    largest = float(np.abs(points).max(initial=0.0))
+    exponent = math.frexp(largest)[1] if largest > 0.0 else 0
+    return math.ldexp(1.0, exponent + 1 - _bits(points.shape[1]))
+
+
+def on_grid(points: FloatArray, step: float) -> FloatArray:
+    """Coordinates as whole multiples of the step; those too large for exact sums are held at the largest that are."""
+    most = math.ldexp(1.0, _bits(points.shape[1]))
+    placed: FloatArray = points / step
+    np.rint(placed, out=placed)
+    return np.clip(placed, -most, most, out=placed)
+
+
+def _bits(columns: int) -> int:
+    """4 m^2 summed over the columns stays below 2^53 for coordinates of so many bits."""
+    return (51 - math.ceil(math.log2(max(columns, 1)))) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class NearestCentroids:
+    """The nearest centroids of each row, the nearest first: which they are, and the squared distances in steps."""
+
+    place: IntArray
+    distance: FloatArray
+
+
+def nearest(points: FloatArray, centroids: FloatArray, count: int) -> NearestCentroids:
+    """The `count` nearest centroids; the first of equally near ones."""
+    count = min(count, len(centroids))
+    place = np.empty((len(points), count), dtype=np.int64)
+    distance = np.empty((len(points), count))
+    rows = max(1, _CHUNK // max(len(centroids), 1))
+    lengths = np.square(centroids).sum(axis=1)
+    for start in range(0, len(points), rows):
+        some = points[start : start + rows]
+        squared = some @ centroids.T
+        squared *= -2.0
+        squared += lengths
+        squared += np.square(some).sum(axis=1)[:, None]
+        within = np.arange(len(some))
+        for rank in range(count):  # a few are found sooner than all are sorted
+            least = squared.argmin(axis=1)
+            place[start : start + rows, rank] = least
+            distance[start : start + rows, rank] = squared[within, least]
+            squared[within, least] = np.inf
+    return NearestCentroids(place, distance)
+
+
+def centroids(
+    points: FloatArray, weight: FloatArray, counts: Sequence[int], clustering: Clustering, seed: int
+) -> dict[int, FloatArray]:
+    """The centroids of clusterings into so many clusters, or into as many as there are distinct points.
+
+    Parameters
+    ----------
+    points
+        On a grid (see `on_grid`), and so are the centroids.
+    weight
+        Non-negative, not all zero.
+    counts
+        Each gives a clustering of its own.
+    seed
+        The seed of the sample and of the first centroids.
+    clustering
+        ``kmeans``: Lloyd's, once, from k-means++ (scikit-learn). ``ward``: agglomerative, cut at the count (SciPy);
+        each distinct point counts once.
+    """
+    points, weight = _distinct(points, weight, _ROWS[clustering], seed)
+    if clustering == "ward":
+        return _ward(points, weight, counts)
+    return {count: _k_means(points, weight, count, seed) for count in counts}
+
+
+def _distinct(points: FloatArray, weight: FloatArray, most: int, seed: int) -> tuple[FloatArray, FloatArray]:
+    """The distinct points with their weights, in an order drawn by chance; only the first of very many."""
+    _, first, place = np.unique(row_keys(points, seed, "clusters"), return_index=True, return_inverse=True)
+    total = totals(place, weight)
+    weighted = np.flatnonzero(total > 0)[: min(most, max(1, _NUMBERS // max(points.shape[1], 1)))]
+    return points[first[weighted]], total[weighted]
+
+
+def _k_means(points: FloatArray, weight: FloatArray, count: int, seed: int) -> FloatArray:
+    if len(points) <= count:
+        return points
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    draw = int(stream(seed, "k-means").integers(2**31))
+    with threadpool_limits(1):  # threads would add up in an order of their own
+        fitted = KMeans(count, n_init=1, random_state=draw, algorithm="lloyd").fit(points, sample_weight=weight)
+    return np.rint(np.asarray(fitted.cluster_centers_, dtype=np.float64))
+
+
+def _ward(points: FloatArray, weight: FloatArray, counts: Sequence[int]) -> dict[int, FloatArray]:
+    centres = {count: points for count in counts if len(points) <= count}  # SciPy 1.13 makes one of them
+    if len(centres) == len(counts):
+        return centres
+    from scipy.cluster.hierarchy import fcluster, ward
+
+    tree = ward(points)
+    for count in counts:
+        if count not in centres:
+            centres[count] = _means(points, weight, fcluster(tree, count, criterion="maxclust") - 1)
+    return centres
+
+
+def _means(points: FloatArray, weight: FloatArray, place: np.ndarray[tuple[int], np.dtype[np.int32]]) -> FloatArray:
+    mass = totals(place, weight)
+    sums = np.stack([totals(place, weight * column) for column in points.T], axis=1)
+    return np.rint(sums / mass[:, None])

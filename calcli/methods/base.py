@@ -3,18 +3,30 @@
 A method is a class with two methods, `fit` and `predict`; one that can be fitted from sums over rows has two more,
 `gather` and `finish`. A large one is a module of its own with these functions. Nothing is registered by importing: the
 catalog names the class or the module.
+
+Progress of a long fit: methods report it here, and need not know who listens.
+
+How far the calibrator of a cell or cluster is drawn to that of all rows.
+
+On log-odds (more than two classes: log-probabilities) z = (H z_own + tau z_without) / (H + tau). H is the information
+in the cell's calibration rows: the sum of w q (1 - q) (more than two classes: of w (1 - |q|^2)), q the probability
+without the cell's own calibrator. With tau = 0 each cell stands alone; with tau = inf its calibrator is not used.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+import numpy as np
+
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Terms
-from calcli.learners.shapley import Contributions
+from calcli.learners.tree_models import Contributions
 from calcli.numeric.pooled import Pooled, by_score
 from calcli.numeric.seeded import Split
 from calcli.state import Json, State
@@ -177,3 +189,35 @@ def candidates(params: Params, name: str, default: tuple[float, ...]) -> tuple[f
     if value == "auto":
         return default
     return (math.inf,) if value == "inf" else (number(params, name),)
+
+
+_LISTENER: ContextVar[Callable[[str], None] | None] = ContextVar("progress listener", default=None)
+
+
+def tell(step: str) -> None:
+    """Report the current step in a few words, if anybody listens."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(step)
+
+
+@contextmanager
+def told(listener: Callable[[str], None]) -> Iterator[None]:
+    """Call `listener` with the steps of the fits inside."""
+    before = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(before)
+
+
+def information(prob: FloatArray, weight: FloatArray) -> FloatArray:
+    """The contribution of each row to H."""
+    return weight * (prob * (1.0 - prob) if prob.ndim == 1 else 1.0 - np.square(prob).sum(axis=1))
+
+
+def own_share(information: FloatArray, tau: float) -> FloatArray:
+    """H / (H + tau)."""
+    if tau == 0:
+        return np.ones_like(information)
+    return np.zeros_like(information) if np.isinf(tau) else information / (information + tau)

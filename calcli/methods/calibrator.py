@@ -23,9 +23,8 @@ from calcli.methods.base import READS, SETTINGS, WHOLE_TABLE, Chosen, Method, Pa
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import against_rest, open_interval, probabilities
 from calcli.numeric.pooled import Pooled
-from calcli.numeric.probing import BROKEN, PROBED, any_column
 from calcli.numeric.seeded import Split
-from calcli.state import Json, State, nest, prefixed, unnest, unprefixed
+from calcli.state import BROKEN, PROBED, Json, State, any_column, nest, prefixed, unnest, unprefixed
 
 _COUNTS = "rows and weight"
 """The key of the counts that are added to the sums of the method itself."""

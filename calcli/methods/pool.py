@@ -21,7 +21,7 @@ from calcli.methods.base import READS, SETTINGS, Params, Section, number
 from calcli.methods.calibrator import FittedMethod, Settled
 from calcli.methods.formula import formula_of
 from calcli.methods.spec import MethodSpec
-from calcli.methods.trees.fitted import unpacked_once
+from calcli.methods.trees.coding import unpacked_once
 from calcli.numeric.losses import log_loss, prob_of_label
 from calcli.numeric.seeded import Mask, Split, folds_by_row, in_turn, splits_of_units, stream, tested
 from calcli.numeric.seeded import held_out as draw

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray, IntArray, LabelArray, Rows, spans
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.tied import SortedRows, TiedScores
-from calcli.numeric.bins import BINS, BinCount, bins_of_rows, check_bins
-from calcli.numeric.sums import rising
+from calcli.numeric.bins import BINS, BinCount, bins_of_rows, check_bins, rising
 from calcli.records import taken
 
 Direction = Literal["lower", "higher", "target"]
@@ -28,7 +27,7 @@ CONVENTIONS = (
     "sklearn", "kumar", "guo", "pycalib", "netcal", "torchmetrics", "mcgrad", "probcal", "relplot", "mapie", "calzone",
     "google",
 )  # fmt: skip
-"""The conventions of libraries for the bins of the ECE family; see `calcli.metrics.conventions`."""
+"""The conventions of libraries for the bins of the ECE family; see `calcli.metrics.catalog`."""
 
 
 _MOST = {"views": 1_000_000, "bin_size": 10**15, "norm": 1000}

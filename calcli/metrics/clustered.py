@@ -17,7 +17,7 @@ import numpy as np
 from calcli.batch import FloatArray, spans
 from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
 from calcli.metrics.forms import Additive, Metric
-from calcli.numeric.sums import totals
+from calcli.numeric.bins import totals
 from calcli.records import added
 
 NO_CLUSTERS = "there are no clusters: they come from a CCL artifact, a column (--clusters-from), or features"

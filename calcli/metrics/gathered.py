@@ -19,8 +19,8 @@ from calcli.metrics.base import Measured, Options, Scored
 from calcli.metrics.bootstrap import CHUNK, Bootstrap
 from calcli.metrics.catalog import MetricSpec, finite
 from calcli.metrics.paired import Paired, PairedSums, of_units, paired_sums
+from calcli.numeric.bins import totals
 from calcli.numeric.seeded import stream
-from calcli.numeric.sums import totals
 
 MANY = "it needs all rows at once, and so many are not held"
 

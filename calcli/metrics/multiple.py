@@ -28,8 +28,8 @@ from calcli.metrics.base import Scored
 from calcli.metrics.joint_test import GapSums
 from calcli.metrics.paired import merged_units, of_units, unit_sums
 from calcli.numeric.binomial import TailTest, cell_test, sum_test
+from calcli.numeric.bins import totals
 from calcli.numeric.seeded import stream
-from calcli.numeric.sums import totals
 
 POWER = 1.959963984540054 + 0.8416212335729143
 """The normal quantiles at 97.5 % and 80 %: a gap of so many standard errors is found in 80 % of tests at 5 %."""

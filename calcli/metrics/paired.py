@@ -26,8 +26,8 @@ import numpy as np
 
 from calcli.batch import FloatArray, IntArray
 from calcli.metrics.base import Folds, Scored
+from calcli.numeric.bins import totals
 from calcli.numeric.seeded import stream
-from calcli.numeric.sums import totals
 
 _SYMMETRIC = 1e-9
 """Skewness up to which rounding would be all that is left of the correction."""

@@ -15,7 +15,7 @@ from calcli.batch import Batch, FloatArray, IntArray
 from calcli.decisions import formulas
 from calcli.decisions.policy import DECISION, REASON, SET, YES, AnyRule, ClassRule, MatrixRule, Policy, SetRule
 from calcli.errors import UsageError
-from calcli.export.inputs import table_inputs
+from calcli.export.document import table_inputs
 from calcli.expressions import Term, Terms, choose
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.formula import formula_of

@@ -10,20 +10,18 @@ import polars as pl
 from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
 from calcli.decisions import formulas
-from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.goal import Choice, DecisionGoal
 from calcli.decisions.intervals import Amounts
-from calcli.decisions.options import Choice
 from calcli.decisions.policy import ENDS, IntervalRule
 from calcli.errors import DataError
 from calcli.expressions import Term
 from calcli.models.base import RULE, ColumnOptions, Contents, Model, check_reads
 from calcli.models.columns import codes
-from calcli.models.manifest import manifest_of
+from calcli.models.requests import manifest_of
 from calcli.models.stream import Computed, ModelColumns
-from calcli.numeric.probing import damage
 from calcli.reports.groups import groups, values_of
 from calcli.reports.schema import DataFacts
-from calcli.state import State
+from calcli.state import State, damage
 from calcli.tables.arrays import Levels
 from calcli.tables.binding import bind_unscored
 from calcli.tables.binding_types import Binding, Flags

@@ -1,22 +1,36 @@
-"""The requests of `fit` and `refit`, and the result of `fit`."""
+"""The requests of `fit` and `refit`, and the result of `fit`.
+
+Making an artifact: its directory, its manifest, and the guard that can refuse it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
-from calcli.fitting.recipe import AUTO, Recipe
-from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles
+from calcli.artifacts import store
+from calcli.artifacts.manifest import JsonObject, Manifest
+from calcli.artifacts.strictjson import as_json
+from calcli.errors import UsageError
+from calcli.files import as_text
+from calcli.fitting.learn import FitOutcome
+from calcli.fitting.recipe import AUTO, NO_SIDE_FILES, NOTHING_LOADED, LoadedSideInputs, Recipe, SideFiles
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
 from calcli.models.calibrator import CalibratorModel
-from calcli.places import Url
+from calcli.places import Url, folder
 from calcli.reports.conditions import Guard
-from calcli.reports.schema import Report
+from calcli.reports.schema import RAW, DataFacts, Report
 from calcli.tables.binding_types import Binding
 from calcli.tables.request import Engine
-from calcli.tables.source import Data
+from calcli.tables.source import Data, Source
+from calcli.version import VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,3 +138,155 @@ class RefitRequest:
     engine: Engine = "local"
     master: str | None = None
     sample: int | None = None
+
+
+_PACKAGES = ("numpy", "polars", "pyarrow", "scipy")
+
+
+def target_of(source: Source, output: str | Path | Url | None, suffix: str) -> Path | Url | None:
+    """Where the artifact goes; by default ``<input stem>.<suffix>``, and nowhere for a frame."""
+    if output is None and source.format is None:  # a frame
+        return None
+    if output is None and source.stem is None:
+        raise UsageError(
+            "the artifact has no default name, because the input is not one file",
+            hint=f"try: -o NAME.{suffix}",
+        )
+    target = folder(f"{source.stem}.{suffix}" if output is None else output)
+    store.check_target(target)
+    return target
+
+
+def keep(
+    request: FitRequest,
+    learned: FitOutcome,
+    binding: Binding,
+    report: Report,
+    guard: Guard | None,
+    target: Path | Url | None,
+    side_inputs: LoadedSideInputs = NOTHING_LOADED,
+) -> FitResult:
+    """Write the artifact of a fit, unless the guard refuses it or there is no target."""
+    refused = None if guard is None else _refusal(guard, report, learned.spec.name)
+    path = target if refused is None else None
+    report = report if path is None else replace(report, artifact=as_text(path))
+    manifest = write(path, request, learned, binding, report, side_inputs)
+    return FitResult(
+        binding, path, CalibratorModel.of(path, manifest, binding, None, learned.calibrator), report, refused
+    )
+
+
+def _refusal(guard: Guard, report: Report, score: str) -> str | None:
+    if not report.differences:
+        raise UsageError("--guard needs held-out rows", hint="leave out --holdout none")
+    worse = guard.violation(report, score)
+    if worse is None:
+        return None
+    return (
+        f"on held-out rows {worse.score} is worse than no calibration ({worse.metric} {worse.value:+.6f}): nothing was "
+        "saved"
+    )
+
+
+def write(
+    path: Path | Url | None,
+    recipe: Recipe,
+    learned: FitOutcome,
+    binding: Binding,
+    report: Report,
+    side_inputs: LoadedSideInputs,
+) -> Manifest:
+    """The manifest of a calibrator's artifact, which is written if there is a path for it."""
+    spec, choice = learned.spec, learned.choice
+    manifest = manifest_of(
+        report.data,
+        binding,
+        kind="calibrator",
+        task="binary" if binding.binary else "multiclass",
+        method=spec.name,
+        requested=recipe.method,
+        preset=recipe.preset,
+        params=learned.params,
+        seed=report.seed,
+        recipe=recipe.to_json() | {"selection": None if choice is None else asdict(choice)},
+        fit=_fit_facts(report, learned),
+        definitions={name: asdict(definition) for name, definition in report.definitions.items()},
+        sides=side_inputs.facts_of(spec),
+        contains_rows=spec.contains_rows,
+    )
+    if path is None:
+        return manifest
+    return store.write(path, manifest, {store.STATE: learned.calibrator.to_state(), **side_inputs.kept(spec)})
+
+
+def manifest_of(
+    data: DataFacts,
+    binding: Binding,
+    *,
+    params: Mapping[str, object],
+    recipe: Mapping[str, object],
+    fit: Mapping[str, object],
+    definitions: Mapping[str, object],
+    packages: tuple[str, ...] = (),
+    **others: Any,
+) -> Manifest:
+    """The manifest of a calibrator or an ensemble, all but the payloads; `others` are attributes of `Manifest`."""
+    rows = data.rows - data.rows_bad
+    return Manifest(
+        calcli=VERSION,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        params=as_json(params),
+        label={"type": binding.label_type, "classes": list(binding.classes), "positive": binding.positive},
+        binding=binding.to_json(),
+        features=tuple(
+            {"name": feature.name, "role": feature.role, "dtype": feature.dtype, "cuts": None, "levels": None}
+            for feature in binding.features
+        ),
+        recipe=as_json(recipe),
+        fit=as_json({"rows": rows, "weight_sum": data.weight_sum, "label_rate": data.label_rate, **fit}),
+        definitions=as_json(definitions),
+        data=as_json({"files": data.files}),
+        requires=(),
+        versions=versions(*packages),
+        **others,
+    )
+
+
+def _fit_facts(report: Report, learned: FitOutcome) -> dict[str, object]:
+    """The holdout, every metric before, after and their difference, and what refits and drift tests compare with."""
+    values = {score.name: {name: metric.value for name, metric in score.metrics.items()} for score in report.scores}
+    floors = {
+        score.name: {name: metric.floor for name, metric in score.metrics.items() if metric.floor is not None}
+        for score in report.scores
+    }
+    name, holdout = learned.spec.name, learned.holdout
+    differences = {
+        each.metric: {"value": each.value, "lo": each.lo, "hi": each.hi, "p": each.p}
+        for each in report.differences
+        if (each.score, each.versus) == (name, RAW)
+    }
+    label_check, drift, units = learned.label_check, learned.drift_baseline, report.data.units
+    scheme = {"scheme": str(holdout), "rows": learned.held_out_rows, "refit_on_all": holdout.refit_on_all}
+    sampled = learned.sampled
+    return {
+        **({} if sampled is None else {"rows": sampled.rows, "sample": asdict(sampled)}),
+        **({} if learned.planned is None else {"planned": asdict(learned.planned)}),
+        "holdout": scheme if units is None else {**scheme, "units": units},
+        "before": values.get(RAW, {}),
+        "after": values.get(name, {}),
+        "difference": differences,
+        "floors": {"before": floors.get(RAW, {}), "after": floors.get(name, {})},
+        "ranking": None if label_check is None else label_check.to_json(),
+        "residuals": None if drift is None else drift.to_json(),
+    }
+
+
+def versions(*more: str) -> JsonObject:
+    """The versions of Python, of calcli, of the packages that it always uses, and of `more`."""
+    installed: JsonObject = {"python": platform.python_version(), "calcli": VERSION}
+    for name in (*_PACKAGES, *more):
+        try:
+            installed[name] = version(name)
+        except PackageNotFoundError:  # installed under another name, as polars-lts-cpu
+            installed[name] = None
+    return installed

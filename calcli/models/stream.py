@@ -18,9 +18,9 @@ from calcli.expressions import Term
 from calcli.places import Database, place
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
+from calcli.tables.checks import Mask
 from calcli.tables.formats import SEPARATORS, Format, format_of
 from calcli.tables.request import BadRows
-from calcli.tables.row_counts import Mask
 from calcli.tables.sink import STDOUT, write
 from calcli.tables.source import Source
 from calcli.tables.text import as_written

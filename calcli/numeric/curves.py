@@ -2,7 +2,7 @@
 
 The rows are summed as in `moments`: the moments of the scores in narrow cells, here up to order 4 for the positive rows
 too, because f need not be linear. Sums over rows of w g(z) are then sums over cells of Taylor coefficients of g times
-moments, and the Taylor coefficients of the log-loss come from those of f by the rules of `taylor`. Single rows are
+moments, and the Taylor coefficients of the log-loss come from those of f by the rules of `solve`. Single rows are
 cells of width 0, so that the same code sums over rows where cells are too coarse.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
-from calcli.numeric import moments, taylor
+from calcli.numeric import moments, solve
 from calcli.numeric.moments import ScoreMoments
 from calcli.numeric.solve import Expansion
 
@@ -126,8 +126,8 @@ class Sample:
             # Taylor coefficients of u = theta . f, then of s = sigmoid(u) and of its derivative; the gradient is the
             # sum of s f, the Hessian that of s' f f^T, each over all products of coefficients up to the order.
             u = np.tensordot(theta, f, axes=1)
-            s, slope = taylor.sigmoid(u)
-            value = float(rows.total(taylor.softplus(u, s))) - float(theta @ aim)
+            s, slope = solve.sigmoid(u)
+            value = float(rows.total(solve.softplus(u, s))) - float(theta @ aim)
             gradient = np.tensordot(f, _transposed(s, rows.moments), axes=2) - aim
             bend = _transposed(slope, rows.moments)
             hessian = np.sum([f[:, a] @ _against(bend[a:], f).T for a in range(len(bend))], axis=0)

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray, spans
+from calcli.numeric.bins import totals
 from calcli.numeric.links import sigmoid, softplus
 from calcli.numeric.solve import Expansion
-from calcli.numeric.sums import totals
 
 CELLS_PER_UNIT = 512
 LIMIT = 1e6

@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from calcli.diagrams.captions import means, p_text, told
-from calcli.reporting.facts import Pair
+from calcli.diagrams.curves import means, p_text, told
+from calcli.reporting.facts import NOTHING, Pair, decimals, glued, interval, number, signed, spelled
 from calcli.reporting.tables import Findings, Numbers
-from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, number, signed, spelled
 
 if TYPE_CHECKING:
     from calcli.metrics.diagnosis import Diagnosis
@@ -239,7 +238,7 @@ def gates(report: Report) -> Iterator[Gate]:
 
 def refit_opening(result: RefitResult) -> str:
     """Whether the artifact was replaced, with the numbers that decided it and those that are required."""
-    from calcli.models.renewal import IN_PLACE  # not at the top: `apply` shows no report
+    from calcli.models.policy import IN_PLACE  # not at the top: `apply` shows no report
 
     metric = result.guard.metric.name
     new, old = result.report.value(result.name, metric), result.report.value(IN_PLACE, metric)

@@ -1,20 +1,42 @@
-"""Columns beside score and label: groups to report on, clusters to resample, times to order by, linked rows."""
+"""Columns beside score and label: groups to report on, clusters to resample, times to order by, linked rows.
+
+Checks of labelled rows that warn of mistakes in their labels, scores or units.
+
+Labels may be shuffled, or not have come in yet: then the raw scores do not rank them. A score may be of the other
+class, or a decision in place of a probability. Rows may belong to units that nobody has named: a column of ids whose
+rows are alike beyond their scores.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 import polars as pl
 
-from calcli.batch import Edges, FloatArray, IntArray, Units
+from calcli.batch import Batch, Edges, FloatArray, IntArray, Units
 from calcli.errors import DataError, UsageError
+from calcli.methods import calibrator, catalog
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.forms import OfProblems
+from calcli.metrics.ranking import AUC_SUMS, Cells, auc
+from calcli.numeric.bins import totals
+from calcli.numeric.seeded import stream
+from calcli.reports.measuring import raw_candidate
+from calcli.reports.schema import ReportWarning
+from calcli.state import Json
 from calcli.tables.arrays import check_comparable, check_years
-from calcli.tables.io_errors import reading
+from calcli.tables.binding_types import Binding
+from calcli.tables.features import named_like_units
+from calcli.tables.formats import reading
+from calcli.tables.labels import class_text
 from calcli.tables.load import Loaded
+from calcli.tables.scores import ENOUGH
 from calcli.tables.side_tables import load_nodes
 from calcli.tables.source import Source
+from calcli.tables.text import TEXT_TYPES
 
 MOST_GROUPS = 1000
 """The largest number of groups in a report."""
@@ -131,3 +153,150 @@ def values_of(rows: TableRows, column: str, flag: str) -> pl.Series:
     check_comparable(source.named(column, flag), source.raw.collect_schema()[column], flag)
     values = source.typed([column]).collect(engine="streaming").to_series()
     return values if row_numbers is None else values.gather(row_numbers)
+
+
+LEVEL = 0.01
+"""Rows of a unit are alike if the p-value of `alike` is at most this."""
+
+DRAWS = 499
+
+MOST_ROWS = 20_000
+"""The most rows that `alike` looks at; of more, those of some units."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCheck:
+    """The AUC of raw scores, and its standard error under the hypothesis that scores and labels are independent.
+
+    That error is sqrt((n1 + n0 + 1) / (12 n1 n0)) (Mann & Whitney 1947). With more than two classes the AUC is the mean
+    of one-vs-rest AUCs, and the mean of their errors bounds its error.
+    """
+
+    auc: float
+    error: float
+
+    @classmethod
+    def of(cls, batch: Batch) -> LabelCheck | None:
+        """The check of rows; None where all labels are of one class."""
+        return cls.of_scored(raw_candidate(batch).scored(batch), batch.classes)
+
+    @classmethod
+    def of_scored(cls, scored: Scored, classes: int) -> LabelCheck | None:
+        """The check of probabilities beside their labels."""
+        area = auc(scored, Options()).value
+        return cls._of(area, np.bincount(scored.label, minlength=classes).astype(float))
+
+    @classmethod
+    def of_sums(cls, sums: OfProblems[Cells], count: FloatArray) -> LabelCheck | None:
+        """The check from sums over rows; `count` is the number of rows of each class."""
+        (area,) = AUC_SUMS.finish([sums], Options())
+        return cls._of(area.value, count)
+
+    @classmethod
+    def _of(cls, area: float | None, count: FloatArray) -> LabelCheck | None:
+        rows = count.sum()
+        present = count[(count > 0) & (count < rows)]
+        if area is None or len(present) == 0:
+            return None
+        errors = np.sqrt((rows + 1) / (12 * present * (rows - present)))
+        return cls(area, float(errors.mean()))
+
+    def beyond_chance(self, errors: float) -> bool:
+        """Whether the AUC is above 0.5 by more than so many standard errors."""
+        return self.auc - 0.5 > errors * self.error
+
+    def against_chance(self, errors: float) -> bool:
+        """Whether the AUC is below 0.5 by more than so many standard errors."""
+        return 0.5 - self.auc > errors * self.error
+
+    def to_json(self) -> dict[str, Json]:
+        return {"auc": self.auc, "error": self.error}
+
+    @classmethod
+    def from_json(cls, kept: Json) -> LabelCheck | None:
+        """The inverse of `to_json`; None for anything else."""
+        if not isinstance(kept, dict):
+            return None
+        area, error = kept.get("auc"), kept.get("error")
+        if isinstance(area, int | float) and isinstance(error, int | float):
+            return cls(float(area), float(error))
+        return None
+
+
+def score_warnings(ranking: LabelCheck | None, prob: FloatArray, binding: Binding) -> Iterator[ReportWarning]:
+    """Warnings about the raw score; `prob` are its probabilities, unclipped."""
+    if ranking is not None and ranking.against_chance(4):
+        yield ReportWarning("ranks-backwards", f"the score ranks backwards (auc {ranking.auc:.3f}): {_meant(binding)}")
+    ends = _two_values(prob)
+    if ends is not None:
+        least, greatest = ends
+        yield ReportWarning(
+            "two-values",
+            f"the score has only the values {least:.6g} and {greatest:.6g}: if these are predicted classes, name "
+            "their probabilities with --prob COL",
+        )
+
+
+def _meant(binding: Binding) -> str:
+    if not binding.binary:
+        return "if its columns are not in the order of the classes, give that order with --classes A,B,..."
+    other = next(class_text(label) for label in binding.classes if label != binding.positive)
+    return f"if it predicts {other}, fit with --positive {other}"
+
+
+def _two_values(prob: FloatArray) -> tuple[float, float] | None:
+    """The only two values of a score, if there are enough rows to tell."""
+    if len(prob) < ENOUGH:
+        return None
+    least, greatest = float(prob.min()), float(prob.max())
+    return (least, greatest) if least < greatest and bool(np.isin(prob, (least, greatest)).all()) else None
+
+
+def unit_warnings(loaded: Loaded) -> Iterator[ReportWarning]:
+    """The columns of ids by which rows should be held out, where no column says how."""
+    binding, schema = loaded.binding, loaded.source.raw.collect_schema()
+    taken = {binding.label, binding.weight, binding.node_id, *binding.score.columns}
+    ids = (name for name, dtype in schema.items() if dtype.is_integer() or dtype in TEXT_TYPES)
+    names = [name for name in ids if named_like_units(name) and name not in taken]
+    if loaded.batch.units is not None or not names:
+        return
+    residual = _residuals(loaded.batch)
+    for name in names:
+        unit = codes(loaded, name)
+        count = int(unit.max(initial=-1)) + 1
+        if 2 <= count <= len(unit) / 2 and alike(residual, unit) <= LEVEL:
+            each = len(unit) / count
+            yield ReportWarning(
+                "units",
+                f"rows with the same {name!r} ({each:.3g} on average) have correlated residuals: held-out "
+                f"results are too optimistic and intervals too narrow; --resample-by {name} keeps them together",
+            )
+
+
+def alike(residual: FloatArray, unit: IntArray) -> float:
+    """The p-value of the sum of the products of residuals over all pairs of rows of a unit.
+
+    If rows are independent, and right on average, each residual is about as likely with the other sign: signs are drawn
+    by row. `residual` has a column for each class.
+    """
+    if len(unit) > MOST_ROWS:
+        drawn = stream(0, "units looked at").permutation(int(unit.max()) + 1)[unit]
+        some = drawn < np.sort(drawn)[MOST_ROWS]
+        residual, unit = residual[some], unit[some]
+    count, rng = int(unit.max()) + 1, stream(0, "alike")
+
+    def squares(sign: IntArray) -> float:
+        return float(sum(np.square(totals(unit, sign * column, count)).sum() for column in residual.T))
+
+    found = squares(np.ones(len(unit), dtype=np.int64))
+    above = sum(squares(2 * rng.integers(0, 2, len(unit)) - 1) >= found for _ in range(DRAWS))
+    return (1.0 + above) / (1.0 + DRAWS)
+
+
+def _residuals(batch: Batch) -> FloatArray:
+    """Labels less their probabilities once the scores are right on average, a column for each class (of two one)."""
+    spec = catalog.find("platt" if batch.classes == 2 else "temperature")
+    prob = calibrator.fit(spec, batch.bare, spec.resolve()).predict(Batch(batch.score))
+    if batch.classes == 2:
+        return (batch.labels - prob)[:, None]
+    return np.eye(batch.classes)[batch.labels] - prob

@@ -17,7 +17,7 @@ from calcli.metrics.base import Clusters, Definition, Folds, Measured, Options, 
 from calcli.metrics.catalog import MetricSpec, measure, settled
 from calcli.metrics.multiple import Detectable, adjusted, by_group
 from calcli.metrics.paired import FoldFits, Paired, missing, paired, widened
-from calcli.metrics.rejection import by_rate, by_threshold
+from calcli.metrics.ranking import by_rate, by_threshold
 from calcli.numeric.links import odds, probabilities
 from calcli.reports.schema import (
     RAW,

@@ -25,8 +25,7 @@ from calcli.models.base import Model, Scale
 from calcli.models.calibrator import load
 from calcli.models.columns import CalibratedColumns
 from calcli.models.stream import REFUSED, RowsWritten, Stream, kept_columns
-from calcli.spark.rows import column_named, numbered, partition_columns, refuse_paths, schema_of
-from calcli.spark.session import failures
+from calcli.spark.session import column_named, failures, numbered, partition_columns, refuse_paths, schema_of
 from calcli.tables.arrays import Levels
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags

@@ -24,20 +24,22 @@ import pyarrow as pa
 from calcli.errors import DataError
 from calcli.evaluation.passes import Pass, Passed, add_up
 from calcli.reports.groups import MOST_GROUPS
-from calcli.spark.rows import (
+from calcli.spark.session import (
     KEY,
     column_named,
+    connected,
     count_rows,
     distinct_values,
     example_rows,
+    failures,
     files_of,
     numbered,
     of_files,
     read_table,
     refuse_paths,
+    spark_session,
     with_units,
 )
-from calcli.spark.session import connected, failures, spark_session
 from calcli.tables.arrays import numbers
 from calcli.tables.binding import label_column, with_scale
 from calcli.tables.binding_types import Binding, Flags

@@ -24,17 +24,15 @@ from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics.catalog import MetricSpec
-from calcli.models.manifest import keep
-from calcli.models.requests import FitRequest, FitResult
+from calcli.models.requests import FitRequest, FitResult, keep
 from calcli.places import Url, folder
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import class_names, facts_of, report_on
 from calcli.reports.schema import RAW, DataFacts, Report, ReportWarning, ScoreSource, Seconds
 from calcli.spark.engine import SparkTable, spark_table
 from calcli.spark.passes import MOST_SCORES, FitSums, KeyedRows, MetricsPass, MetricSums, ResidualsPass, SumsPass
-from calcli.spark.rows import KEYS, with_keys
 from calcli.spark.sample import default_rows, refuse_auto_bins
-from calcli.spark.session import connected
+from calcli.spark.session import KEYS, connected, with_keys
 from calcli.spark.trees import PLATT, PlanRows, can_grow, grown
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding

@@ -34,11 +34,11 @@ from calcli.metrics.base import Folds, Options, Scored
 from calcli.metrics.forms import OfProblems
 from calcli.metrics.gathered import UNITS
 from calcli.metrics.ranking import AUC_SUMS, Cells
-from calcli.reports.checks import LabelCheck
 from calcli.reports.drift_baseline import LogOdds, Products
+from calcli.reports.groups import LabelCheck
 from calcli.reports.measuring import class_names, class_weights, raw_candidate
 from calcli.reports.schema import RAW
-from calcli.spark.rows import KEY
+from calcli.spark.session import KEY
 from calcli.tables.binding_types import Binding
 from calcli.tables.scores import Scale
 

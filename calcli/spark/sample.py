@@ -29,12 +29,12 @@ from calcli.reports.measuring import Measurements, class_weights, facts_of
 from calcli.reports.schema import DataFacts, ScoreSource, Seconds
 from calcli.spark.engine import SparkTable, spark_table
 from calcli.spark.passes import KeyedRows, MetricsPass, MetricSums, ResidualsPass
-from calcli.spark.rows import KEY, KEYS, in_order, with_keys, with_own_keys
+from calcli.spark.session import KEY, KEYS, in_order, with_keys, with_own_keys
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.checks import Count
 from calcli.tables.load import Loaded
 from calcli.tables.request import BadRows, paths_of
-from calcli.tables.row_counts import Count
 from calcli.tables.source import Source
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 The rows stay on the cluster, as blocks of codes, probabilities so far and labels. For each level the workers sum them
 by node and cell, and this machine chooses the splits, both with the code of one machine. These sums are exact
-(`calcli.numeric.sums`), so that the trees are those of one machine that holds the rows. Only what is chosen before the
+(`calcli.numeric.bins`), so that the trees are those of one machine that holds the rows. Only what is chosen before the
 trees grow comes from a sample: which features, the borders of their bins, and the settings that are left open.
 """
 
@@ -36,11 +36,11 @@ from calcli.models.requests import FitRequest
 from calcli.numeric.moments import ScoreMoments
 from calcli.spark.engine import SparkTable, in_blocks, persisted, sum_of_blocks
 from calcli.spark.passes import KeyedRows
-from calcli.spark.rows import KEY, with_keys
 from calcli.spark.sample import draw_sample
+from calcli.spark.session import KEY, with_keys
 from calcli.tables.binding import bind
+from calcli.tables.checks import Count
 from calcli.tables.load import load
-from calcli.tables.row_counts import Count
 
 if TYPE_CHECKING:
     from pyspark import RDD

@@ -17,9 +17,8 @@ from calcli.batch import Batch, Column, IntArray
 from calcli.errors import DataError
 from calcli.tables.arrays import Levels, join_arrays, join_columns
 from calcli.tables.binding_types import Binding
-from calcli.tables.checks import Encoded, bound_columns, encode, score_values
-from calcli.tables.io_errors import reading
-from calcli.tables.row_counts import Count, Tally
+from calcli.tables.checks import Count, Encoded, Tally, bound_columns, encode, score_values
+from calcli.tables.formats import reading
 from calcli.tables.scores import Scale
 from calcli.tables.source import Source
 

@@ -24,8 +24,8 @@ from calcli.models.stream import (
 )
 from calcli.places import place
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.members import MemberColumns, find_members
 from calcli.tables.request import BadRows, Engine, check_master, check_parquet, paths_of
+from calcli.tables.side_tables import MemberColumns, find_members
 from calcli.tables.source import Data, Source, open_source
 
 Columns = TypeVar("Columns", bound=AddedColumns)
@@ -199,7 +199,7 @@ def apply_ensemble(request: EnsembleApplyRequest, listener: Listener = SILENT) -
 
 def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> DecomposeResult:
     """Decompose every row of a table: same rows, same order, other columns untouched."""
-    from calcli.ensembles.columns import DecomposedColumns
+    from calcli.ensembles.load import DecomposedColumns
 
     def columns(source: Source) -> DecomposedColumns:
         members = find_members(source, request.members, request.variances)
@@ -240,8 +240,7 @@ def _on_spark(
 ) -> tuple[Columns, RowsWritten, None]:
     """The columns added on a cluster, over a dataset of Parquet files."""
     from calcli.spark.columns import check_row_by_row, write_with_added
-    from calcli.spark.rows import example_rows, read_table
-    from calcli.spark.session import spark_session
+    from calcli.spark.session import example_rows, read_table, spark_session
 
     check_row_by_row(request.artifact, model)
     paths = paths_of(request.data, request.input_format, request.delimiter)

@@ -22,8 +22,7 @@ from calcli.fitting.model_selection import (
     criterion_rows,
     cross_validate,
 )
-from calcli.fitting.recipe import AUTO, params_by_method
-from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles
+from calcli.fitting.recipe import AUTO, NO_SIDE_FILES, SideFiles, params_by_method
 from calcli.listener import SILENT, Listener, stage
 from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue
@@ -34,7 +33,7 @@ from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.multiple import standings
 from calcli.models.requests import FitRequest, FitResult
 from calcli.models.trial import Contender, Judgement, Trial, TrialRows, bind_trial
-from calcli.reports.checks import LabelCheck, score_warnings, unit_warnings
+from calcli.reports.groups import LabelCheck, score_warnings, unit_warnings
 from calcli.reports.measuring import (
     raw_probabilities,
     report_on,

@@ -9,24 +9,22 @@ from pathlib import Path
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
 from calcli.decisions.choice import choose
-from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.goal import Choice, DecisionGoal
 from calcli.decisions.intervals import choose_intervals
 from calcli.decisions.measure import Rows
-from calcli.decisions.options import Choice
-from calcli.decisions.rates import decided
+from calcli.decisions.targets import decided
 from calcli.diagrams.charts import AtThresholds, thresholds_of
 from calcli.errors import UsageError
-from calcli.evaluation.compared_scores import seen_before
+from calcli.evaluation.request import seen_before
 from calcli.files import as_text
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.calibrator import CalibratorModel, load
 from calcli.models.intervals import IntervalModel, amounts_of, bind_amounts, interval_model
-from calcli.models.manifest import target_of
 from calcli.models.policy import rows_of, uncalibrated, with_policy
+from calcli.models.requests import target_of
 from calcli.numeric.links import probabilities
 from calcli.places import Url, folder
-from calcli.reports.checks import unit_warnings
-from calcli.reports.groups import in_units
+from calcli.reports.groups import in_units, unit_warnings
 from calcli.reports.measuring import class_names, data_facts
 from calcli.reports.schema import DataFacts, ReportWarning
 from calcli.state import Json

@@ -9,14 +9,13 @@ from typing import Literal, TypeAlias, get_args
 
 from calcli import extras
 from calcli.artifacts.strictjson import as_json
-from calcli.diagrams.captions import amount, caption, percent
 from calcli.diagrams.curve_sums import CurveBuilder
-from calcli.diagrams.curves import Bands, Binning, Curve, Kind, by_kind
+from calcli.diagrams.curves import Bands, Binning, Curve, Kind, amount, by_kind, caption, percent
 from calcli.diagrams.image import image_format_of
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, by_column
-from calcli.evaluation.compared_scores import NamedScores, all_features, bind_scores
 from calcli.evaluation.passes import Table
+from calcli.evaluation.request import NamedScores, all_features, bind_scores
 from calcli.evaluation.score_passes import CurvePass
 from calcli.listener import SILENT, Listener, stage
 from calcli.numeric.bins import BINS, BinCount, check_bins

@@ -10,29 +10,37 @@ from typing import NamedTuple
 from calcli.batch import Edges, IntArray, Units
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, clustering
-from calcli.evaluation.compared_scores import (
+from calcli.evaluation.drift import drift_asked, new_rows_on_cluster, observe, of_no_rows, rows_of
+from calcli.evaluation.passes import ClusterTable, LocalTable, Passed, Table
+from calcli.evaluation.policies import evaluate_intervals, interval_models, measured_policies, promises_of
+from calcli.evaluation.request import (
     ComparedScore,
+    EvaluateRequest,
     NamedScores,
     all_features,
     bind_scores,
     read_named,
     seen_before,
 )
-from calcli.evaluation.drift import drift_asked, new_rows_on_cluster, observe, of_no_rows, rows_of
-from calcli.evaluation.passes import ClusterTable, LocalTable, Passed, Table
-from calcli.evaluation.policies import evaluate_intervals, interval_models, measured_policies, promises_of
-from calcli.evaluation.request import EvaluateRequest
 from calcli.evaluation.score_passes import BufferedScores, RowCountPass, ScoredRows, ScorePass, ScoreTotal
 from calcli.evaluation.score_sums import GroupedSums, SummedScores
-from calcli.fitting.side_inputs import read_edges
+from calcli.fitting.recipe import read_edges
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.reports.baseline import Baseline
-from calcli.reports.checks import LabelCheck, score_warnings
 from calcli.reports.conditions import check_gates
 from calcli.reports.gates import parse
-from calcli.reports.groups import TableRows, distinct_groups, groups, linked_rows, units_of, values_of
+from calcli.reports.groups import (
+    LabelCheck,
+    TableRows,
+    distinct_groups,
+    groups,
+    linked_rows,
+    score_warnings,
+    units_of,
+    values_of,
+)
 from calcli.reports.measuring import (
     Measurements,
     Resampling,
@@ -48,9 +56,9 @@ from calcli.reports.measuring import (
 from calcli.reports.schema import RAW, Report, ReportWarning
 from calcli.state import Json
 from calcli.tables.binding_types import Binding
+from calcli.tables.checks import Tally
 from calcli.tables.load import doubt_of_scale
 from calcli.tables.request import check_master
-from calcli.tables.row_counts import Tally
 from calcli.tables.source import Source
 from calcli.verbs.engine import opened
 

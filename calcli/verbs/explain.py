@@ -16,7 +16,7 @@ from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.diagrams.image import Format, image_format_of
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
-from calcli.learners.shapley import Contributions, of_function
+from calcli.learners.tree_models import Contributions, of_function
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.calibrator import CalibratorModel, load
 from calcli.numeric.links import logit, sigmoid

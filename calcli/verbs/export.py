@@ -176,7 +176,7 @@ def _expected(
     """Rows of the columns that are read, and the outputs that `apply` gives for them."""
     import polars as pl
 
-    from calcli.export.inputs import sample_rows
+    from calcli.export.document import sample_rows
     from calcli.export.subexpressions import inputs
     from calcli.tables.arrays import Levels
 

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from calcli.fitting.learn import learn
 from calcli.listener import SILENT, Listener
-from calcli.models.manifest import keep, target_of
-from calcli.models.requests import FitRequest, FitResult
+from calcli.models.requests import FitRequest, FitResult, keep, target_of
 from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows, TrialTable, bind_trial
-from calcli.reports.checks import score_warnings, unit_warnings
+from calcli.reports.groups import score_warnings, unit_warnings
 from calcli.reports.measuring import raw_probabilities, report_on
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import judge_scale

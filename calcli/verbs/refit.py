@@ -32,10 +32,9 @@ from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
 from calcli.batch import FloatArray
 from calcli.decisions.choice import choose
-from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.goal import Choice, DecisionGoal, decision_splits
 from calcli.decisions.intervals import choose_intervals, measure_intervals
 from calcli.decisions.measure import Promise, Rows, measure, paid_of
-from calcli.decisions.options import Choice, decision_splits
 from calcli.decisions.policy import Policy
 from calcli.errors import UsageError
 from calcli.evaluation.policies import REPLICATES, decision_entry
@@ -49,14 +48,23 @@ from calcli.metrics import catalog as metrics
 from calcli.models import kinds
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.intervals import IntervalModel, amounts_of, interval_model, measured_amounts
-from calcli.models.policy import asked_in, measured_rows, rows_of, uncalibrated, with_policy
-from calcli.models.renewal import EVIDENCE, IN_PLACE, label_refusal, seen_before, seen_warnings
+from calcli.models.policy import (
+    EVIDENCE,
+    IN_PLACE,
+    asked_in,
+    label_refusal,
+    measured_rows,
+    rows_of,
+    seen_before,
+    seen_warnings,
+    uncalibrated,
+    with_policy,
+)
 from calcli.models.requests import RefitRequest
 from calcli.models.trial import TrialRows
 from calcli.places import Url, folder
-from calcli.reports.checks import LabelCheck
 from calcli.reports.conditions import Guard
-from calcli.reports.groups import in_units
+from calcli.reports.groups import LabelCheck, in_units
 from calcli.reports.measuring import Measurements, data_facts, report_on
 from calcli.reports.schema import Report
 from calcli.state import Json

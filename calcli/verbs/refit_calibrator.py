@@ -13,20 +13,27 @@ from calcli.files import as_text
 from calcli.fitting import auto
 from calcli.fitting.held_out import Mask
 from calcli.fitting.learn import learn
-from calcli.fitting.recipe import Recipe
-from calcli.fitting.side_inputs import sides_again
+from calcli.fitting.recipe import Recipe, sides_again
 from calcli.listener import Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.models.calibrator import CalibratorModel
-from calcli.models.manifest import write
-from calcli.models.policy import asked_of, chosen_again, with_policy
-from calcli.models.renewal import EVIDENCE, IN_PLACE, file_refusal, label_refusal, seen_before, seen_warnings
-from calcli.models.requests import RefitRequest
+from calcli.models.policy import (
+    EVIDENCE,
+    IN_PLACE,
+    asked_of,
+    chosen_again,
+    file_refusal,
+    label_refusal,
+    seen_before,
+    seen_warnings,
+    with_policy,
+)
+from calcli.models.requests import RefitRequest, write
 from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows
 from calcli.numeric.losses import log_loss
 from calcli.places import Url
-from calcli.reports.checks import score_warnings
 from calcli.reports.conditions import Guard
+from calcli.reports.groups import score_warnings
 from calcli.reports.measuring import (
     raw_probabilities,
     report_on,

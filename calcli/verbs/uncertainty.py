@@ -24,9 +24,9 @@ from calcli.ensembles.metrics import FORMATS, EnsembleMetrics, compare_ensemble,
 from calcli.ensembles.train import adopt_model, check_predicts, checkpoint_key, manifest_of, train_ensemble, trainer_of
 from calcli.errors import DataError, UsageError
 from calcli.files import base_name
-from calcli.fitting.side_inputs import read_model
+from calcli.fitting.recipe import read_model
 from calcli.listener import SILENT, Listener, stage
-from calcli.models.manifest import target_of
+from calcli.models.requests import target_of
 from calcli.places import Url
 from calcli.reports.measuring import data_facts, report_on
 from calcli.reports.schema import DataFacts, Report, ReportWarning
@@ -37,9 +37,8 @@ from calcli.tables.load import load as load_rows
 from calcli.tables.request import BadRows
 from calcli.tables.side_tables import load_auxiliary, load_numbers
 from calcli.tables.source import Data, Source, open_source
-from calcli.uncertainty.ensemble import Kind, Settings, UserModel, read_user_model
-from calcli.uncertainty.ood import SeenFeatures, make
-from calcli.uncertainty.training import GridCell
+from calcli.uncertainty.decomposition import SeenFeatures, make
+from calcli.uncertainty.ensemble import GridCell, Kind, Settings, UserModel, read_user_model
 
 
 @dataclass(frozen=True, slots=True)

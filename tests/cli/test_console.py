@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from calcli.cli import output
-from calcli.cli.console import Console
+from calcli.cli.process import Console
 from calcli.listener import Listener, stage
 from calcli.reports.schema import ReportWarning
 from tests.support.reports import better, warned

@@ -10,8 +10,7 @@ from calcli.decisions.choice import choose
 from calcli.decisions.goal import DecisionGoal
 from calcli.decisions.measure import Rows, class_costs, measure
 from calcli.decisions.policy import ClassRule, Policy, likeliest
-from calcli.decisions.rates import NEVER
-from calcli.decisions.targets import Target
+from calcli.decisions.targets import NEVER, Target
 from calcli.errors import UsageError
 
 NAMES = ("a", "b", "c", "d")

@@ -9,7 +9,7 @@ from sklearn.model_selection import TunedThresholdClassifierCV
 
 from calcli.decisions import costs as thresholds_by_costs
 from calcli.decisions.costs import Costs, bootstrap_means, cross_fitted
-from calcli.decisions.rates import NEVER
+from calcli.decisions.targets import NEVER
 from calcli.errors import UsageError
 from calcli.numeric.seeded import Split
 from tests.support.estimators import GivenProbabilities

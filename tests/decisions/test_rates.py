@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import accuracy_score, confusion_matrix, precision_score, recall_score
 
-from calcli.decisions.rates import NEVER, RATES, Decided, decided, expected, grid
+from calcli.decisions.targets import NEVER, RATES, Decided, decided, expected, grid
 
 
 def rows(seed: int = 0, count: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

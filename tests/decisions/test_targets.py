@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calcli.decisions.rates import NEVER, RATES, decided, expected, grid
-from calcli.decisions.targets import Target, budget_threshold, certify
+from calcli.decisions.targets import NEVER, RATES, Target, budget_threshold, certify, decided, expected, grid
 from calcli.errors import UsageError
 
 

@@ -4,8 +4,7 @@ import dataclasses
 
 import pytest
 
-from calcli.diagrams.captions import amount, axes, axis_end, caption, decimals, percent, short, ticks
-from calcli.diagrams.curves import Curve
+from calcli.diagrams.curves import Curve, amount, axes, axis_end, caption, decimals, percent, short, ticks
 from tests.support.curves import OVER, bars, diagnosis, line, rejection
 
 BOTH = "predicted 0.90, observed 0.70; predicted 0.10, observed 0.30 (p < 0.005)."

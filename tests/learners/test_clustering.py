@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.cluster.hierarchy import fcluster, linkage
 
-from calcli.learners.clustering import centroids, nearest, on_grid, step_of
+from calcli.learners.encoding import centroids, nearest, on_grid, step_of
 
 sizes = st.floats(-1e6, 1e6, allow_subnormal=False)
 

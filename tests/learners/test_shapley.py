@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calcli.batch import Column, FloatArray
-from calcli.learners.shapley import of_function
+from calcli.learners.tree_models import of_function
 
 pytest.importorskip("shap")
 

@@ -13,8 +13,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.ranking import prr
-from calcli.metrics.rejection import by_rate, by_threshold, ood_auc, rejection_curve, rejection_ratio
+from calcli.metrics.ranking import by_rate, by_threshold, ood_auc, prr, rejection_curve, rejection_ratio
 from tests.support.strategies import any_rows
 
 briefly = settings(max_examples=60)

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from calcli.metrics.adaptive import brownian_range, ecce
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
+from calcli.metrics.diagnosis import hosmer_lemeshow, spiegelhalter_z
 from tests.support.strategies import binary_rows
 
 DEFAULT = Options()

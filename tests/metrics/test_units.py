@@ -15,7 +15,7 @@ from calcli.metrics.adaptive import ecce
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.bootstrap import bootstrap
 from calcli.metrics.catalog import find, measure
-from calcli.metrics.diagnosis import diagnose
+from calcli.metrics.diagnosis import diagnose, hosmer_lemeshow, spiegelhalter_z
 from calcli.metrics.joint_test import GapSums, joint_test
 from calcli.metrics.multiple import by_group
 from calcli.metrics.paired import (
@@ -30,7 +30,6 @@ from calcli.metrics.paired import (
 )
 from calcli.metrics.proper import nll
 from calcli.metrics.regression import intercept, slope
-from calcli.metrics.significance import hosmer_lemeshow, spiegelhalter_z
 from calcli.numeric.links import logit
 from tests.support.scored import rows_of
 

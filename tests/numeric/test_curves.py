@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calcli.numeric import curves
-from calcli.numeric import taylor as jets
+from calcli.numeric import solve as jets
 from calcli.numeric.curves import Sample
 
 

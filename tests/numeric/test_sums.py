@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from calcli.numeric import sums
-from calcli.numeric.sums import rising, weight_below
+from calcli.numeric import bins
+from calcli.numeric.bins import rising, weight_below
 
 
 @given(st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=1, max_size=60), st.randoms())
@@ -18,7 +18,7 @@ def test_every_order_gives_the_same_bits(values: list[float], chance) -> None:
     bound = math.fsum(map(abs, values))
     if bound == 0:
         return
-    grid = sums.grid(bound)
+    grid = bins.grid(bound)
     terms = [(value + grid) - grid for value in values]
     shuffled = terms.copy()
     chance.shuffle(shuffled)
@@ -35,14 +35,14 @@ def test_every_order_gives_the_same_bits(values: list[float], chance) -> None:
 
 def test_a_term_as_large_as_the_bound_is_kept() -> None:
     for bound in (1.0, 3.0, 1e-9, 12e6, 2.0**40):
-        grid = sums.grid(bound)
+        grid = bins.grid(bound)
         assert (bound + grid) - grid == pytest.approx(bound, rel=2.0**-50)
         assert (-bound + grid) - grid == pytest.approx(-bound, rel=2.0**-50)
 
 
 def test_ten_million_terms() -> None:
     values = np.random.default_rng(0).random(10_000_000)
-    grid = sums.grid(1e7)
+    grid = bins.grid(1e7)
     terms = (values + grid) - grid
     assert np.abs(terms - values).max() <= 2.0**-28
     assert terms.sum() == terms[::-1].cumsum()[-1]
@@ -51,7 +51,7 @@ def test_ten_million_terms() -> None:
 @pytest.mark.parametrize("bound", [0.0, -1.0, math.inf, math.nan])
 def test_no_grid_for_no_bound(bound: float) -> None:
     with pytest.raises(ValueError, match="no grid"):
-        sums.grid(bound)
+        bins.grid(bound)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 1000, 32_768, 32_769, 70_001])

@@ -9,8 +9,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.interpolate import CubicSpline
 
-from calcli.numeric import taylor as jets
-from calcli.numeric.taylor import NaturalSpline, locate
+from calcli.numeric import solve as jets
+from calcli.numeric.solve import NaturalSpline, locate
 
 POINTS = np.array([-20.0, -3.0, -0.2, 0.0, 0.7, 4.0, 25.0])
 STEP = 0.02

@@ -10,7 +10,7 @@ from scipy.stats import mannwhitneyu
 import calcli
 from calcli.batch import Batch
 from calcli.numeric.links import scores
-from calcli.reports.checks import LabelCheck, alike, score_warnings
+from calcli.reports.groups import LabelCheck, alike, score_warnings
 from calcli.tables.binding_types import Binding, Score
 from calcli.tables.features import named_like_units
 

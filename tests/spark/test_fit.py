@@ -12,7 +12,7 @@ import pytest
 
 import calcli
 from calcli.fitting.held_out import Holdout, KeyedFolds
-from calcli.spark.rows import KEY, KEYS
+from calcli.spark.session import KEY, KEYS
 from tests.support.samples import breeds
 from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, parts, write_days
 

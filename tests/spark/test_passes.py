@@ -22,7 +22,7 @@ from calcli.metrics.base import Options
 from calcli.spark import passes
 from calcli.spark.engine import _weights
 from calcli.spark.passes import FitSums, KeyedRows, MetricsPass, SumsPass
-from calcli.spark.rows import KEY, KEYS
+from calcli.spark.session import KEY, KEYS
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
 from calcli.tables.source import open_source

@@ -12,8 +12,8 @@ import pytest
 
 import calcli
 from calcli.fitting.auto import Evidence
-from calcli.models.renewal import EVIDENCE
-from calcli.spark.rows import KEY
+from calcli.models.policy import EVIDENCE
+from calcli.spark.session import KEY
 from calcli.verbs.refit_calibrator import STANDARD_ERRORS
 from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, parts, write_days
 

@@ -12,7 +12,7 @@ import pytest
 import calcli
 import calcli.spark
 from calcli.errors import DataError, FileSystemError, UsageError
-from calcli.spark.rows import read_table
+from calcli.spark.session import read_table
 from tests.support.samples import clicks
 from tests.support.shell import ROOT, blocks
 

@@ -21,7 +21,7 @@ from calcli.methods.mbct.mbct import Start, rows_of, weighted_rows
 from calcli.methods.scaling.linear import Platt
 from calcli.models.calibrator import CalibratorModel
 from calcli.spark import sample, trees
-from calcli.spark.rows import KEY, KEYS, with_keys
+from calcli.spark.session import KEY, KEYS, with_keys
 from calcli.state import unprefixed
 from calcli.tables.load import load
 from calcli.tables.source import open_source

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.cli.main import main
-from calcli.spark.rows import KEY, read_table, with_keys
-from calcli.spark.session import spark_session
+from calcli.spark.session import KEY, read_table, spark_session, with_keys
 
 
 def done(words: list[str]) -> dict[str, Any]:

@@ -16,9 +16,8 @@ from scipy import special
 from calcli.errors import DataError
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Feature, Flags, Label, Score
-from calcli.tables.checks import Encoded, bound_columns, encode, score_values
+from calcli.tables.checks import Count, Encoded, bound_columns, encode, score_values
 from calcli.tables.load import Loaded, load
-from calcli.tables.row_counts import Count
 from calcli.tables.scores import Scale
 from calcli.tables.source import Source, open_source
 from tests.support.tables import ordinary, put, put_text, table

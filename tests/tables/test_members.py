@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from calcli.errors import DataError
-from calcli.tables.members import encode_members, find_members, refuse_bad_members
+from calcli.tables.side_tables import encode_members, find_members, refuse_bad_members
 from calcli.tables.source import open_source
 
 

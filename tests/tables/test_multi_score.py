@@ -12,8 +12,8 @@ import pytest
 from calcli.errors import DataError, UsageError
 from calcli.tables.binding import bind, bind_score
 from calcli.tables.binding_types import Flags
+from calcli.tables.checks import Tally
 from calcli.tables.load import load, read_batches
-from calcli.tables.row_counts import Tally
 from calcli.tables.scores import Scale
 from calcli.tables.source import Source, open_source
 from tests.support.tables import table

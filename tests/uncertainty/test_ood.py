@@ -7,7 +7,7 @@ import pytest
 
 from calcli.batch import Column
 from calcli.errors import DataError
-from calcli.uncertainty.ood import SeenFeatures, make
+from calcli.uncertainty.decomposition import SeenFeatures, make
 
 NUMBERS = np.random.default_rng(0).normal([3, 10, 0, 5], [1, 4, 0, 2], size=(500, 4))
 SEEN = SeenFeatures.of(

@@ -13,7 +13,7 @@ import pytest
 import calcli
 from calcli.batch import Batch
 from calcli.errors import ArtifactError, UsageError
-from calcli.models.renewal import IN_PLACE
+from calcli.models.policy import IN_PLACE
 from calcli.models.requests import RefitRequest
 from calcli.verbs.refit import refit, rollback
 from calcli.verbs.refit_calibrator import MARGIN, Evidence

@@ -11,8 +11,7 @@ from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.methods.base import Section
 from calcli.methods.clusters.partition import homogeneity
 from calcli.numeric import bins
-from calcli.numeric.bins import BINS
-from calcli.numeric.sums import totals
+from calcli.numeric.bins import BINS, totals
 from calcli.state import Json, State, unnest, unpack_texts
 
 TELLING = 3

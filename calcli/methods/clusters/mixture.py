@@ -1,7 +1,7 @@
 """A calibrator for each cluster, shrunk to the global one; rows are calibrated by a mixture of their clusters.
 
 Calibrator c is fitted with every row weighted by its share u_c in the cluster. It is shrunk to the calibrator of all
-rows (`calcli.methods.shrinkage`, rows weighted by u_c), and the mixture predicts sum u_c p_c. With tau = 0 clusters
+rows (`calcli.methods.base`, rows weighted by u_c), and the mixture predicts sum u_c p_c. With tau = 0 clusters
 stand alone, as in the paper. Cross-validation chooses tau, and the temperature by which rows belong to several
 clusters.
 """
@@ -17,16 +17,16 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray
 from calcli.errors import FitError
-from calcli.learners.clustering import NearestCentroids
+from calcli.learners.encoding import NearestCentroids
 from calcli.methods import calibrator
+from calcli.methods.base import information, own_share
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.clusters.partition import Partition, Shares, shares
-from calcli.methods.shrinkage import information, own_share
 from calcli.methods.spec import MethodSpec
+from calcli.numeric.bins import totals
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import Split, splits_by_score, tested
-from calcli.numeric.sums import totals
 from calcli.state import State, nest, unnest
 
 TEMPERATURES = (0.0, 0.5, 1.0, 2.0)
@@ -150,7 +150,7 @@ def _predicted(part: FittedMethod | FloatArray, batch: Batch) -> FloatArray:
 class Tempered:
     """The choice, and out-of-fold predictions with it and with the global calibrator alone (`everyone`).
 
-    See `calcli.methods.clusters.partition` for the temperature and `calcli.methods.shrinkage` for tau.
+    See `calcli.methods.clusters.partition` for the temperature and `calcli.methods.base` for tau.
     """
 
     temperature: float

@@ -15,13 +15,21 @@ from typing import cast
 import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray, SideInputs
-from calcli.learners.clustering import Clustering, NearestCentroids, centroids, nearest, on_grid, step_of
-from calcli.learners.encoding import feature_codes, weighted_median
+from calcli.learners.encoding import (
+    Clustering,
+    NearestCentroids,
+    centroids,
+    feature_codes,
+    nearest,
+    on_grid,
+    step_of,
+    weighted_median,
+)
 from calcli.methods.base import Params, number
 from calcli.methods.clusters import embedding as embeddings
 from calcli.methods.clusters.embedding import Embedding, pieces
+from calcli.numeric.bins import totals
 from calcli.numeric.seeded import row_keys
-from calcli.numeric.sums import totals
 from calcli.state import State, nest, unnest
 
 COUNTS = tuple(range(5, 101, 5))

@@ -19,8 +19,18 @@ from calcli.batch import Batch, Column, Edges, FloatArray, SideInputs
 from calcli.errors import DataError
 from calcli.methods.base import READS, WHOLE_TABLE, Params, Section
 from calcli.methods.graphs import mixing
-from calcli.methods.graphs.mixing import GCN, LAPLACIAN, Adjacency, Cliques, Hidden, Scheme, two_layers
-from calcli.methods.graphs.network import Network, Part, logits
+from calcli.methods.graphs.mixing import (
+    GCN,
+    LAPLACIAN,
+    Adjacency,
+    Cliques,
+    Hidden,
+    Network,
+    Part,
+    Scheme,
+    logits,
+    two_layers,
+)
 from calcli.methods.graphs.relation import (
     Neighbourhood,
     Relation,

@@ -21,13 +21,23 @@ import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray
 from calcli.errors import UsageError
-from calcli.methods.base import Params, candidates, number
-from calcli.methods.graphs.mixing import Adjacency, Cliques, Scheme
-from calcli.methods.graphs.network import COOLEST, HIDDEN, HOTTEST, Layers, Network, Part, logits, offset_of
-from calcli.methods.progress import tell
+from calcli.methods.base import Params, candidates, number, tell
+from calcli.methods.graphs.mixing import (
+    COOLEST,
+    HIDDEN,
+    HOTTEST,
+    Adjacency,
+    Cliques,
+    Layers,
+    Network,
+    Part,
+    Scheme,
+    logits,
+    offset_of,
+)
 from calcli.methods.scaling.linear import Temperature
+from calcli.numeric.bins import totals
 from calcli.numeric.seeded import Split, splits_by_score, stream, tested
-from calcli.numeric.sums import totals
 from calcli.state import Json
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from calcli.batch import Batch, FloatArray, IntArray
 from calcli.methods import calibrator
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.spec import MethodSpec
+from calcli.numeric.bins import totals
 from calcli.numeric.links import probabilities, scores, sigmoid, softplus
 from calcli.numeric.moments import LIMIT
 from calcli.numeric.seeded import class_order, ordered
-from calcli.numeric.sums import totals
 from calcli.state import State
 
 
@@ -32,7 +32,7 @@ class Cells:
     """The calibrator of each cell."""
 
     share: FloatArray
-    """The share of the result that comes from it; see `calcli.methods.shrinkage`."""
+    """The share of the result that comes from it; see `calcli.methods.base`."""
 
     weight: FloatArray
     label: FloatArray

@@ -21,19 +21,19 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray
+from calcli.methods.base import information, own_share
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.heterogeneous import cells
 from calcli.methods.heterogeneous.cells import Cells
 from calcli.methods.heterogeneous.coding import Codes, Coding, Mask
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Tree, grow
-from calcli.methods.shrinkage import information, own_share
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.held_out_choice import cross_validated, held_out_rows, held_out_splits, least_loss
+from calcli.numeric.bins import totals
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import Split, stream
-from calcli.numeric.sums import totals
 from calcli.state import Json
 
 DEPTHS = (1, 2, 3, 4, 5, 6)

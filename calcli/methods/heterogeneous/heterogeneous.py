@@ -20,7 +20,7 @@ from calcli.methods.base import SETTINGS, Params, Section, candidates, number
 from calcli.methods.heterogeneous import fitting, partition
 from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.spec import MethodSpec
-from calcli.methods.trees.fitted import unpacked_once
+from calcli.methods.trees.coding import unpacked_once
 from calcli.methods.trees.held_out_choice import distinct
 from calcli.state import State
 

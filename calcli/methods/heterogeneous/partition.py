@@ -20,7 +20,7 @@ from calcli.methods.formula import formula_of, score_formula_of
 from calcli.methods.heterogeneous.cells import Cells
 from calcli.methods.heterogeneous.coding import CodeSet, Coding, Mask
 from calcli.methods.heterogeneous.tree import Tree
-from calcli.methods.trees.fitted import leaf_section, rates
+from calcli.methods.trees.coding import leaf_section, rates
 from calcli.numeric import link_terms
 from calcli.numeric.links import probabilities, scores
 from calcli.state import Json, State, nest, unnest

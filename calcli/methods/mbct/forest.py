@@ -21,9 +21,8 @@ from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.kernels import Codes, Places
 from calcli.methods.mbct.kernels.predict import Walk, apply_trees
 from calcli.methods.mbct.level_passes import BLOCK
-from calcli.methods.trees.coding import CodedFeature
+from calcli.methods.trees.coding import CodedFeature, leaf_section, rates
 from calcli.methods.trees.compiled import on_threads
-from calcli.methods.trees.fitted import leaf_section, rates
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.pooled import limits
 from calcli.state import Json

@@ -31,7 +31,7 @@ from calcli.methods.mbct.kernels import (
     update,
 )
 from calcli.methods.trees.compiled import on_threads
-from calcli.numeric import losses, sums
+from calcli.numeric import bins, losses
 from calcli.numeric.threads import threads
 
 Mask = NDArray[np.bool_]
@@ -165,7 +165,7 @@ def cells_of(rows: Rows, offsets: Places) -> Cells:
 
 def cells_of_sums(offsets: Places, mass: float, squares: float, *, weighted: bool) -> Cells:
     """The cells of rows whose weights and squared weights have these sums."""
-    return Cells(offsets.astype(np.uint32), np.array([sums.grid(mass), sums.grid(squares)]), weighted)
+    return Cells(offsets.astype(np.uint32), np.array([bins.grid(mass), bins.grid(squares)]), weighted)
 
 
 BLOCK = 1 << 18

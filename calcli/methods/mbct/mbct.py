@@ -42,7 +42,7 @@ from calcli.methods.mbct.forest import Forest, calibrated, prob_of, sections
 from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.level_passes import Rows
 from calcli.methods.scaling.linear import Platt
-from calcli.methods.trees.fitted import unpacked_once
+from calcli.methods.trees.coding import unpacked_once
 from calcli.numeric import pooled
 from calcli.numeric.links import sigmoid
 from calcli.state import SUPPORTED, Json, State, prefixed, unprefixed

@@ -14,7 +14,7 @@ from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums, SumsMethod
 from calcli.numeric import curves
-from calcli.numeric import taylor as jets
+from calcli.numeric import solve as jets
 from calcli.numeric.curves import Basis, Sample
 from calcli.numeric.links import sigmoid, softplus
 from calcli.numeric.solve import newton_nonnegative

@@ -16,8 +16,7 @@ from calcli.numeric import curves
 from calcli.numeric.curves import Points, Sample
 from calcli.numeric.links import sigmoid
 from calcli.numeric.seeded import splits_of_units, stream
-from calcli.numeric.solve import Expansion, newton
-from calcli.numeric.taylor import NaturalSpline, locate
+from calcli.numeric.solve import Expansion, NaturalSpline, locate, newton
 from calcli.state import State
 
 OUTER = 0.02

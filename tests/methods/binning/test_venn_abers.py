@@ -8,7 +8,7 @@ from scipy.optimize import isotonic_regression
 
 from calcli.batch import Batch
 from calcli.methods import calibrator
-from calcli.methods.binning.venn_abers import VennAbers
+from calcli.methods.binning.isotonic import VennAbers
 from calcli.numeric.links import against_rest
 from tests.support.cases import ordinary
 from tests.support.methods import fitted

@@ -16,8 +16,7 @@ from calcli.errors import DataError, UsageError
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.graphs import recal, training
-from calcli.methods.graphs.mixing import GCN, LAPLACIAN, Adjacency
-from calcli.methods.graphs.network import HIDDEN, Layers, Network, logits
+from calcli.methods.graphs.mixing import GCN, HIDDEN, LAPLACIAN, Adjacency, Layers, Network, logits
 from calcli.numeric.links import log_softmax, probabilities, softmax
 from calcli.numeric.losses import log_loss
 from calcli.state import State

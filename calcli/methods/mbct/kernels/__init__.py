@@ -5,7 +5,7 @@ stands for whatever is rare or was never seen, then come 1, 2, .. A cell is one 
 ``offsets[feature] + code`` of a histogram. A split of a node has a branch for each code with enough rows there, and
 branch 0, the rest, for all others. The facts of some rows are sums over them, see `split_search`.
 
-- All sums are exact (`calcli.numeric.sums`), so they are the same bit for bit in whatever order rows, blocks of rows
+- All sums are exact (`calcli.numeric.bins`), so they are the same bit for bit in whatever order rows, blocks of rows
   and threads are added up.
 - Indices are unsigned where they are looked up in tables: for signed ones numba tests each time for negative ones.
 - A kernel calls none of another file: numba's cache of compiled code watches the file of a kernel alone.

@@ -14,7 +14,7 @@ with e = p - y and h = p (1 - p), the gradient and the curvature of the log-loss
 multi-view calibration error alone. One pass over the rows of a node sums them by cell into a histogram, from which the
 branches of all features follow (`search_nodes`).
 
-Terms are rounded by `Cells.grids` (see `calcli.numeric.sums`: one for the weights and the first two sums, one for the
+Terms are rounded by `Cells.grids` (see `calcli.numeric.bins`: one for the weights and the first two sums, one for the
 others), so that all sums are exact: threads sum blocks of rows in any order, and the rest of a split is the node less
 its other branches.
 """
