@@ -5,21 +5,28 @@ into `params`, anything long into `arrays`, and files in a format of their own (
 `blobs`.
 
 Checks of untrusted states: a probe is predicted before they are used.
+
+Rules over the fields of dataclasses: sums over parts of the rows that add up, and columns whose rows are taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Column, Role
 from calcli.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Record = TypeVar("Record", bound=DataclassInstance)
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Value = TypeVar("Value")
@@ -137,3 +144,29 @@ def any_column(role: Role) -> Column:
     if role == "category":
         return Column(role, np.arange(PROBED, dtype=np.int32) % 2 - 1, ("",))
     return Column(role, np.where(np.arange(PROBED) % 2, np.nan, np.sinh(np.linspace(-20.0, 20.0, PROBED))))
+
+
+def added(one: Record, other: Record) -> Record:
+    """The sum of two records of a kind, field by field, and item by item of a tuple.
+
+    Flags, texts and what cannot be added are the same in both, and stay. A class says ``__add__ = added``.
+    """
+    return replace(
+        one, **{field.name: _sum(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)}
+    )
+
+
+def _sum(one: Any, other: Any) -> Any:
+    if isinstance(one, tuple):
+        return tuple(_sum(*pair) for pair in zip(one, other, strict=True))
+    return one + other if hasattr(one, "__add__") and not isinstance(one, bool | str) else one
+
+
+def taken(record: Record, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Record:
+    """The record of some rows: of arrays these rows, of records what their own `take` gives; all else stays."""
+    values = {field.name: getattr(record, field.name) for field in fields(record)}
+    columns = {name: value[rows] for name, value in values.items() if isinstance(value, np.ndarray)}
+    nested = {
+        name: value.take(rows) for name, value in values.items() if name not in columns and hasattr(value, "take")
+    }
+    return replace(record, **columns, **nested)

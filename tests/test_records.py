@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.records import added, taken
+from calcli.state import added, taken
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from calcli.learners.oblivious import trees
 from calcli.learners.tree_models import Contributions, of_trees
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import SETTINGS, Chosen, Params, Section, number
-from calcli.methods.calibrator import FittedMethod
-from calcli.methods.formula import formula_of
+from calcli.methods.calibrator import FittedMethod, formula_of
 from calcli.methods.trees.coding import sums
 from calcli.methods.trees.held_out_choice import best, distinct, enough, held_out_splits
 from calcli.numeric import link_terms

@@ -18,8 +18,7 @@ from calcli.errors import UsageError
 from calcli.expressions import Inputs, Terms, total
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import READS, SETTINGS, Params, Section, number
-from calcli.methods.calibrator import FittedMethod, Settled
-from calcli.methods.formula import formula_of
+from calcli.methods.calibrator import FittedMethod, Settled, formula_of
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.coding import unpacked_once
 from calcli.numeric.losses import log_loss, prob_of_label

@@ -19,7 +19,7 @@ from calcli.batch import FloatArray, IntArray, LabelArray, Rows, spans
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.tied import SortedRows, TiedScores
 from calcli.numeric.bins import BINS, BinCount, bins_of_rows, check_bins, rising
-from calcli.records import taken
+from calcli.state import taken
 
 Direction = Literal["lower", "higher", "target"]
 

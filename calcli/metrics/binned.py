@@ -27,7 +27,7 @@ from calcli.metrics.ranking import CELLS, CELLS_PER_UNIT, Cells, Merged, cell_of
 from calcli.metrics.tied import TiedScores
 from calcli.numeric import bins
 from calcli.numeric.bins import totals
-from calcli.records import added
+from calcli.state import added
 
 NEARLY_NORMAL = 25.0
 """The variance from which on a binomial's mean deviation is the normal one to within a hundredth."""

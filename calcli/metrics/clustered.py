@@ -18,7 +18,7 @@ from calcli.batch import FloatArray, spans
 from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
 from calcli.metrics.forms import Additive, Metric
 from calcli.numeric.bins import totals
-from calcli.records import added
+from calcli.state import added
 
 NO_CLUSTERS = "there are no clusters: they come from a CCL artifact, a column (--clusters-from), or features"
 

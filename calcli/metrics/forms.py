@@ -17,7 +17,7 @@ from calcli.batch import FloatArray
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.catalog import convention
 from calcli.metrics.tied import TiedScores
-from calcli.records import added
+from calcli.state import added
 
 Reduction = Literal["top", "confidence", "binned", "macro", "each", "sum"]
 """``top``: the predicted class of more than two. ``confidence``: also of two. ``binned``: ``top``, or what the

@@ -23,7 +23,7 @@ from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.forms import Additive, Metric
 from calcli.numeric import losses
 from calcli.numeric.seeded import stream
-from calcli.records import added
+from calcli.state import added
 
 BIN_SIZE = 1000.0
 LEAST_BINS = 32

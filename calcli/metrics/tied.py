@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, LabelArray
 from calcli.numeric.bins import repeated_quantiles, weighted_quantiles
-from calcli.records import taken
+from calcli.state import taken
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,23 @@ import polars as pl
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray
-from calcli.decisions import formulas
-from calcli.decisions.policy import DECISION, REASON, SET, YES, AnyRule, ClassRule, MatrixRule, Policy, SetRule
+from calcli.decisions.policy import (
+    DECISION,
+    REASON,
+    SET,
+    YES,
+    AnyRule,
+    ClassRule,
+    MatrixRule,
+    Policy,
+    SetRule,
+    names_of,
+    outputs,
+)
 from calcli.errors import UsageError
 from calcli.export.document import table_inputs
 from calcli.expressions import Term, Terms, choose
-from calcli.methods.calibrator import FittedMethod
-from calcli.methods.formula import formula_of
+from calcli.methods.calibrator import FittedMethod, formula_of
 from calcli.models.base import Scale
 from calcli.models.stream import Computed, ModelColumns
 from calcli.numeric import link_terms
@@ -188,12 +198,12 @@ class DecisionColumns(ModelColumns):
         """The columns as numbers: a decision is 1 for the positive class, or there is a column for each class."""
         prob = self.calibrated.formula()
         valid = table_inputs(self.binding).valid
-        names = formulas.names_of(self.policy.rule, self._names)
-        found = zip(names, formulas.outputs(self.policy.rule, prob), strict=True)
+        names = names_of(self.policy.rule, self._names)
+        found = zip(names, outputs(self.policy.rule, prob), strict=True)
         return self.calibrated.terms(prob) | {name: choose(valid, term, None) for name, term in found}
 
     def numbers(self, rows: pl.DataFrame, levels: Levels) -> Computed:
-        """The decisions of `compute`, as the numbers of `formulas`."""
+        """The decisions of `compute`, as the numbers of `policy`."""
         computed = self.calibrated.compute(rows, levels)
         prob = replace(self.calibrated, scale="prob").compute(rows, levels).values[0]
         found = self._decided(prob, rows)

@@ -9,10 +9,9 @@ import polars as pl
 
 from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
-from calcli.decisions import formulas
 from calcli.decisions.goal import Choice, DecisionGoal
 from calcli.decisions.intervals import Amounts
-from calcli.decisions.policy import ENDS, IntervalRule
+from calcli.decisions.policy import ENDS, IntervalRule, ends
 from calcli.errors import DataError
 from calcli.expressions import Term
 from calcli.models.base import RULE, ColumnOptions, Contents, Model, check_reads
@@ -49,10 +48,10 @@ class IntervalColumns(ModelColumns):
 
     def formulas(self) -> dict[str, Term]:
         """The ends as terms."""
-        return formulas.ends(self.rule)
+        return ends(self.rule)
 
     def numbers(self, rows: pl.DataFrame, levels: Levels) -> Computed:
-        """The ends of `formulas`: those that there are, and missing where they are infinite."""
+        """The ends of `policy`: those that there are, and missing where they are infinite."""
         computed = self.compute(rows, levels)
         ends = zip(ENDS, computed.values, strict=True)
         return replace(

@@ -228,7 +228,7 @@ def test_ccl_keeps_the_model_and_predicts_again(suffix, tmp_path):
 
 def test_leaves_of_a_model_of_many_trees_are_a_choice_of_them(tmp_path):
     model = catboost.CatBoostClassifier(iterations=40, depth=2, verbose=0, allow_writing_files=False).fit(X, Y)
-    from calcli.methods.clusters.embedding import TREES, Leaves
+    from calcli.methods.clusters.partition import TREES, Leaves
 
     in_order = {str(place): FEATURES[name] for place, name in enumerate(NAMES)}
     leaves = Leaves.of(CatBoostTrees(model), None, in_order)

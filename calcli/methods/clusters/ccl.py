@@ -21,12 +21,10 @@ from calcli.expressions import MOST, Every, Inputs, Number, Switch, Term, Terms
 from calcli.learners.encoding import Encoding, on_grid
 from calcli.methods import catalog
 from calcli.methods.base import SETTINGS, Params, Section, candidates, number, own_share
-from calcli.methods.calibrator import FittedMethod
+from calcli.methods.calibrator import FittedMethod, formula_of, score_formula_of
 from calcli.methods.clusters import explanation, partition
-from calcli.methods.clusters.embedding import Plain
 from calcli.methods.clusters.mixture import TAUS, TEMPERATURES, Inner, Mixture, temper
-from calcli.methods.clusters.partition import NEAREST, NEGLIGIBLE, Partition, shares
-from calcli.methods.formula import formula_of, score_formula_of
+from calcli.methods.clusters.partition import NEAREST, NEGLIGIBLE, Partition, Plain, shares
 from calcli.numeric import link_terms
 from calcli.numeric.links import probabilities
 from calcli.state import Json, State, nest, pack_texts, unnest

@@ -15,8 +15,7 @@ from calcli.batch import Batch, FloatArray
 from calcli.expressions import Inputs, Number, Term, Terms
 from calcli.methods import catalog
 from calcli.methods.base import Section
-from calcli.methods.calibrator import FittedMethod
-from calcli.methods.formula import formula_of, score_formula_of
+from calcli.methods.calibrator import FittedMethod, formula_of, score_formula_of
 from calcli.methods.heterogeneous.cells import Cells
 from calcli.methods.heterogeneous.coding import CodeSet, Coding, Mask
 from calcli.methods.heterogeneous.tree import Tree
