@@ -205,7 +205,7 @@ def read(path: Path, *, size: int | None = None, sha256: str | None = None) -> b
 
 
 def undamaged(data: bytes, *, size: int | None = None, sha256: str | None = None) -> bytes:
-    """The same content, if it has the size and the hash that it should have; else a `DamagedFileError`."""
+    """The content, if it has the size and the hash that it should have; else a `DamagedFileError`."""
     if size is not None and len(data) != size:
         raise DamagedFileError(f"it has {len(data)} bytes, not {size}")
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:

@@ -10,7 +10,7 @@ HOMES: dict[str, str] = {}
 
 
 def at_home(use: str, name: str) -> Any:
-    """What has this name in the module of a use."""
+    """The object with this name in the module of a use."""
     return getattr(import_module(HOMES[use]), name)
 
 

@@ -2,11 +2,10 @@
 
 A `State` can be written to disk and read back bit for bit, and cannot run code. Methods put scalars and short lists
 into `params`, anything long into `arrays`, and files in a format of their own (a CatBoost model, safetensors) into
-`blobs`.
+`blobs`. An untrusted state is used after a trial prediction of a few probes.
 
-Checks of untrusted states: a probe is predicted before they are used.
-
-Rules over the fields of dataclasses: sums over parts of the rows that add up, and columns whose rows are taken.
+`added` and `taken` are rules over the fields of dataclasses: sums over parts of the rows add up, and rows are taken of
+columns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process around a command: its environment, and its stdout and stderr, which can be full or closed.
+"""The process around a command: its environment, and its stdout and stderr, which can be full or closed; its console.
 
 Notes, warnings and progress on stderr. None of it is an answer, so a broken stderr fails no command.
 """

@@ -1,7 +1,4 @@
-"""The goal of a policy: settings that its artifact keeps, so that a refit chooses for the same goal.
-
-The policy that was chosen and its alternatives, all measured on the same rows.
-"""
+"""The goal of a policy, which its artifact keeps so that a refit chooses for it again, and the policy chosen for it."""
 
 from __future__ import annotations
 

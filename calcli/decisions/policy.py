@@ -1,6 +1,6 @@
 """A policy: the rule that makes decisions of probabilities, and its promise.
 
-Decisions as formulas: 1 where a row gets a class or an action, or else 0; and the ends of intervals.
+As a formula, a decision is 1 where a row gets a class or an action, or else 0; an interval is its two ends.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The consequences of a threshold: the four counts, and the rates of them that people set targets for.
+"""Thresholds from targets that hold on new rows: Learn then Test (Angelopoulos, Bates, Candes, Jordan and Lei 2021).
 
-Thresholds from targets that hold on new rows: Learn then Test (Angelopoulos, Bates, Candes, Jordan and Lei 2021).
+The consequences of a threshold are four counts, and people set targets for rates of these.
 
 For each threshold of a grid the exact binomial test asks whether the labelled rows refute that the rate misses its
 target. The order of the tests, and which thresholds there are, follow from the probabilities alone, so that the

@@ -1,7 +1,4 @@
-"""The columns that `uncertainty apply` and `uncertainty decompose` add to a table.
-
-Opening the artifact of an ensemble.
-"""
+"""An ensemble as an artifact keeps it, and the columns that `uncertainty apply` and `uncertainty decompose` add."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The scores that a report compares: the raw one, those of artifacts, and columns that are calibrated already.
-
-The request to `evaluate`, on one machine and on a cluster.
-"""
+"""The request to `evaluate`, and the scores that it compares: the raw one, those of artifacts, calibrated columns."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The columns of a table as the inputs of a formula, and rows of such a table to check a formula with.
-
-Terms as JSON: for a cache, a service, or a language that is not SQL.
+"""Terms as JSON, for a cache, a service, or a language that is not SQL; the columns of a table as inputs of a formula.
 
 A document names its inputs, then the steps that are used more than once, then the outputs. A term is a number, the
 name of a step or an input as ``{"ref": NAME}``, or an object with one operation; `docs/formula.md` says which, and has

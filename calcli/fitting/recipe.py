@@ -1,9 +1,7 @@
-"""Side inputs: model files, partition and embedding data, edge lists.
+"""How a calibrator is made: the recipe, which `refit` repeats on new rows, and the side inputs beside them.
 
-An artifact keeps the content of those that its method needs to predict. The others must be named again at a refit: by
-then a path may hold something else.
-
-How a calibrator is made: the part of a fit request that `refit` repeats on new rows.
+Side inputs are model files, partition and embedding data, edge lists. An artifact keeps the content of those that its
+method needs to predict. The others must be named again at a refit: by then a path may hold something else.
 """
 
 from __future__ import annotations

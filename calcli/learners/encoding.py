@@ -1,8 +1,7 @@
-"""Features as coordinates: numbers standardised, categories one-hot.
+"""Features as coordinates, and clusters of such points: centroids by k-means or Ward's method, the nearest of a point.
 
-Rows of different categories have a squared distance of 2, as two rows have on average in a standardised number.
-
-Clusters of points: their centroids, by k-means or Ward's method, and the nearest centroids of a point.
+Numbers are standardised, categories one-hot: rows of different categories have a squared distance of 2, as two rows
+have on average in a standardised number.
 
 Coordinates are whole multiples of a step, a millionth of the largest or less. Sums of products of whole numbers are
 exact in float64 while they stay below 2^53, so that a distance is the same however many rows are computed together, in

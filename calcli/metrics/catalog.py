@@ -1,8 +1,6 @@
 """The catalog of metrics, as data: what each measures, which direction is better, where its function is.
 
-How libraries differ in the bins of the expected calibration error.
-
-They agree on generic probabilities, but not on values on an edge, at 0 and at 1: fifteen rows with such values have
+Libraries differ in the bins of the expected calibration error: they agree on generic probabilities, but not on values on an edge, at 0 and at 1: fifteen rows with such values have
 four different errors. A convention decides these; the number of bins stays as requested.
 """
 

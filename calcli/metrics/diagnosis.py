@@ -1,6 +1,4 @@
-"""Tests of calibration: whether the gap between score and labels exceeds chance.
-
-The diagnosis of a score that is not calibrated: its level, its confidence, or the shape of its curve is wrong.
+"""Tests of calibration, and the diagnosis of a score that fails: level, confidence or the shape of its curve is wrong.
 
 Where the joint test finds that something is wrong, three tests tell what. The level: calibration in the large. The
 confidence: whether the slope of Cox's recalibration is 1, its intercept free. The shape: what is left of the gaps once

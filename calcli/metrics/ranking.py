@@ -1,8 +1,7 @@
 """Metrics of the order of the scores, and of the class that they predict.
 
-How well uncertainty tells which rows to reject: wrong predictions, and rows from out of the domain.
-
-The numbers (Malinin et al. 2021, section 5) are exact: tied rows get the mid-rank, which is what the mean over all
+Uncertainty is a ranking too: it tells which rows to reject, wrong predictions and rows from out of the domain. Its
+numbers (Malinin et al. 2021, section 5) are exact: tied rows get the mid-rank, which is what the mean over all
 orders of them would give, and weights count as rows.
 
 A rejection curve is the mean loss of the rows that are accepted when the most uncertain ones are rejected. A row is

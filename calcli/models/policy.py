@@ -1,6 +1,6 @@
 """Policies on tables: the rows that choose one, and the model that keeps it together with its calibrator.
 
-The evidence and the checks of labels by which an artifact is replaced by one of new rows, or is not.
+The evidence and the checks of labels by which an artifact is replaced by one of new rows, or is not, are here too.
 """
 
 from __future__ import annotations

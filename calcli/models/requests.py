@@ -1,7 +1,4 @@
-"""The requests of `fit` and `refit`, and the result of `fit`.
-
-Making an artifact: its directory, its manifest, and the guard that can refuse it.
-"""
+"""The requests of `fit` and `refit`, and the artifact that a fit makes: directory, manifest, and the guard's refusal."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Sums by group, sums that do not depend on the order of their terms, and the order and ranks of rows.
-
-Bins of probabilities: where their edges are, and which bin a probability falls into.
+"""Bins of probabilities: their edges, and the bin that a probability falls into; sums by group, and ranks of rows.
 
 Bins are right-closed: bin j holds the values in (edges[j], edges[j + 1]]. The first bin also holds everything below,
 the last one everything above, so that every value has a bin. This is the convention of scikit-learn's

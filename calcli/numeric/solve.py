@@ -1,4 +1,4 @@
-"""Truncated Taylor series, and the natural cubic splines that have them.
+"""Minimising smooth convex functions of a few variables, roots on the line; Taylor series and natural cubic splines.
 
 A jet is a function's Taylor coefficients around many points at once: an array of shape (order + 1, points) whose row k
 holds the k-th derivative divided by k!. Sums over rows of a smooth function follow from the jets around the means of
@@ -7,8 +7,6 @@ narrow cells and the moments of the rows within them (see `curves`).
 Natural cubic splines are given by their values at the knots (Green & Silverman 1994, chapter 2). Between knots the
 curve is a cubic, beyond the outermost it is straight. Its second derivatives at the inner knots follow linearly from
 the values, R gamma = Q^T g, and the integral of its squared second derivative is g^T Q R^-1 Q^T g.
-
-Minimising smooth convex functions of a few variables, also where some may not be negative; roots on the line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The setting of numbers, values and sentences, on a screen as on a page.
-
-The facts below the numbers: the rows, the roles of the columns, the definitions of the metrics.
-"""
+"""The facts below the numbers of a report (rows, roles of columns, definitions), and the setting of numbers in words."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Reports and policies as pages that need nothing else: for a browser, a telephone, a printer, an archive.
-
-Reports and models in a notebook: the page, in a frame whose style is its own.
+"""Reports and policies as pages that need nothing else: for a browser, a telephone, a printer, an archive. A notebook shows the page in a
+frame whose style is its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Columns beside score and label: groups to report on, clusters to resample, times to order by, linked rows.
-
-Checks of labelled rows that warn of mistakes in their labels, scores or units.
+"""Columns beside score and label: groups to report on, clusters to resample, times to order by, linked rows. Checks of
+rows warn of mistakes in their labels, scores or units.
 
 Labels may be shuffled, or not have come in yet: then the raw scores do not rank them. A score may be of the other
 class, or a decision in place of a probability. Rows may belong to units that nobody has named: a column of ids whose

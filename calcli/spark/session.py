@@ -1,7 +1,4 @@
-"""A Spark session, and what goes wrong in it in calcli's words.
-
-The rows of a table on a cluster: reading them, the keys by which they are known again, and a few of them here.
-"""
+"""A Spark session, its failures in calcli's words, and the rows of a table on it: read, known by keys, a few of them here."""
 
 from __future__ import annotations
 

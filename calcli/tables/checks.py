@@ -1,6 +1,4 @@
-"""Count the rows of a table, and the bad ones by reason.
-
-Rows as arrays, after every check.
+"""Rows as arrays, after every check, and the counts of bad rows by reason.
 
 A row is bad if its label or weight is missing, its weight negative or infinite, its score missing or not finite, or its
 probabilities outside [0, 1] or not adding up to 1. Bad rows keep their place in a chunk, with a score of 0, and are

@@ -1,7 +1,4 @@
-"""The file formats: their names, suffixes and separators.
-
-Turn exceptions of polars, pyarrow and the operating system into errors of calcli.
-"""
+"""The file formats: their names, suffixes and separators, and the errors of their readers in calcli's words."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Tables beside the one that is calibrated: more rows with features, edge lists, node ids, matrices of costs.
-
-Tables with the predictions of an ensemble: a column for each member, or for each member and class.
+"""Tables beside the one that is calibrated: more rows with features, edge lists, node ids, matrices of costs, and
+the predictions of an ensemble's members.
 """
 
 from __future__ import annotations

@@ -3,9 +3,7 @@
 Data uncertainty is in every member: classes that overlap, noise. Knowledge uncertainty is their disagreement: rows
 unlike those that they were trained on. They add up to the total (equations 3 to 6 of the paper).
 
-Rows from out of the domain, made from another table (paper, section 5).
-
-They have the scale of the rows that the ensemble was trained on, so that no single value gives them away, but the
+Rows from out of the domain are made from another table (section 5). They have the scale of the rows that the ensemble was trained on, so that no single value gives them away, but the
 dependence between columns of the other table.
 """
 

@@ -1,8 +1,7 @@
 """An ensemble of CatBoost models: its settings, the predictions of its members, and its state.
 
-A model that the user has trained can be taken for a virtual ensemble; its file says how it was trained.
-
-Training the models of an ensemble, and choosing learning rate and depth on held-out rows.
+A model that the user has trained can be taken for a virtual ensemble; its file says how it was trained. `Trainer`
+trains the others, and chooses learning rate and depth on held-out rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`export`: a calibrator in another language, to run where the rows are.
-
-`inspect`: the description of an artifact, the data of its fit, its held-out metrics.
-"""
+"""`export`: a calibrator in another language, to run where the rows are."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Isotonic regression, and a strictly increasing form of it.
-
-Inductive Venn-Abers prediction: isotonic regression with the row added under each label.
+"""Isotonic regression, a strictly increasing form of it, and inductive Venn-Abers prediction, which adds the row under
+each label.
 """
 
 from __future__ import annotations

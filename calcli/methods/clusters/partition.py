@@ -1,9 +1,7 @@
-"""Embeddings of rows, by which they are clustered.
+"""Clusters of rows: the embedding by which they are near each other, the centroids, the shares of each row in clusters.
 
 SHAP values are the contributions of the features to the model's score; leaves are those that a row falls into (He et
 al. 2014). Both come from the user's model, or from a surrogate that is trained here. The others use the columns alone.
-
-Clusters of rows: how many there are, their centroids, and the shares of each row in them.
 
 A row belongs to the clusters of the nearest centroids with shares proportional to exp(-D_c / (2 T s^2)), D_c its
 squared distance to centroid c and s^2 the median of the least such distance over the rows of the fit. At temperature

@@ -1,8 +1,7 @@
 """Features as small integers, on which the trees of mbct and heterogeneous split.
 
 A category is coded by its level, a number or a boolean by the bin that it falls into.
-
-Fitted trees: unpacked once for all chunks of rows, listed as rules, written as terms.
+Fitted trees are unpacked once for all chunks of rows, listed as rules, and written as terms.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def error_after(link: int, sums: FloatArray, pattern: float) -> float:
 
 @compiled
 def square_after(link: int, sums: FloatArray, pattern: float) -> float:
-    """The same for w^2 e^2."""
+    """The sum of w^2 e^2 once the rows have this pattern."""
     cross = 2.0 * pattern * sums[3]
     if link == ODDS:
         return float(sums[2] + cross + pattern * pattern * sums[4])
@@ -260,7 +260,7 @@ def judge(facts: FloatArray, parent: float, rule: Rule, outcome: FloatArray) -> 
 
 @compiled
 def judge_unsplit(facts: FloatArray, pattern: float, link: int, outcome: FloatArray) -> None:
-    """The same for a node that is not split."""
+    """The outcome of a node that is not split."""
     outcome[ERROR] = error_after(link, facts, pattern)
     outcome[SQUARE] = square_after(link, facts, pattern)
     outcome[LOSS] = -gain_with(link, facts, pattern)
