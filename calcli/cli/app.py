@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from calcli.cli.process import variable_of, write
 from calcli.cli.screen import Screen, described, wrapped
-from calcli.reporting.facts import glued
+from calcli.reporting.typesetting import glued
 from calcli.version import VERSION
 
 COMMANDS = {

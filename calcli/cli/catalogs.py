@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from calcli.cli.screen import Screen, described, wrapped
 from calcli.extras import install_line
-from calcli.reporting.facts import spelled
+from calcli.reporting.typesetting import spelled
 
 if TYPE_CHECKING:
     from calcli.methods import spec as methods

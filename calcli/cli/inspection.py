@@ -10,8 +10,8 @@ from calcli.cli.results import headline, numbers_table
 from calcli.cli.screen import Screen, aligned, fact_list, notes, wrapped
 from calcli.decisions.policy import Policy
 from calcli.reporting import decisions, facts
-from calcli.reporting.facts import settings, short
 from calcli.reporting.tables import Findings
+from calcli.reporting.typesetting import settings, short
 from calcli.state import State
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from calcli.cli.screen import (
     wrapped,
 )
 from calcli.reporting import decisions, facts, tables, verdict
-from calcli.reporting.facts import GLUE, NOTHING, settings
 from calcli.reporting.tables import Findings, Numbers, Table
+from calcli.reporting.typesetting import GLUE, NOTHING, settings
 from calcli.reporting.verdict import Verdict
 
 if TYPE_CHECKING:

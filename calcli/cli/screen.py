@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from calcli.reporting.facts import GLUE
+from calcli.reporting.typesetting import GLUE
 
 if TYPE_CHECKING:
     from calcli.reporting.facts import Pair

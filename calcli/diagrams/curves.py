@@ -1,7 +1,8 @@
 """The curves of pictures and of the report's ``curves``: points, and summaries of them.
 
 All pictures are of a binary problem: the positive class of two, the class that is predicted, or one class against the
-rest. A point says what was predicted on average, and what came true. The texts of pictures are made here too: axes, legends, numbers, and a caption in one sentence.
+rest. A point says what was predicted on average, and what came true. The texts of pictures are made here too: axes,
+legends, numbers, and a caption in one sentence.
 """
 
 from __future__ import annotations

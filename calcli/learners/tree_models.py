@@ -1,7 +1,8 @@
 """Models made of trees: their SHAP values, leaves and importances.
 
 Users hand in models of CatBoost, XGBoost and LightGBM, as these libraries write them. The library that wrote a file
-reads it: CatBoost comes with calcli, the others must be installed. No pickle is ever loaded. Shapley values, of CatBoost's trees and of any function of columns, come from shap.
+reads it: CatBoost comes with calcli, the others must be installed. No pickle is ever loaded. Shapley values, of
+CatBoost's trees and of any function of columns, come from shap.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ catalog names the class or the module.
 
 Methods report the progress of a long fit to `told`, and need not know who listens.
 
-The calibrator of a cell or cluster is drawn to that of all rows. On log-odds (more than two classes: log-probabilities) z = (H z_own + tau z_without) / (H + tau). H is the information
-in the cell's calibration rows: the sum of w q (1 - q) (more than two classes: of w (1 - |q|^2)), q the probability
-without the cell's own calibrator. With tau = 0 each cell stands alone; with tau = inf its calibrator is not used.
+The calibrator of a cell or cluster is drawn to that of all rows. On log-odds (more than two classes: log-probabilities)
+z = (H z_own + tau z_without) / (H + tau). H is the information in the cell's calibration rows: the sum of w q (1 - q)
+(more than two classes: of w (1 - |q|^2)), q the probability without the cell's own calibrator. With tau = 0 each cell
+stands alone; with tau = inf its calibrator is not used.
 """
 
 from __future__ import annotations

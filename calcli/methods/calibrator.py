@@ -2,7 +2,8 @@
 
 It adds the steps that all methods share. A binary method on K > 2 classes is fitted one-vs-rest: each class's own
 log-odds against the rest are calibrated, and the K results divided by their sum; a row in which all K are 0 keeps the
-probabilities it came with. The output of every method gets its `PostProcessing`. `formula_of` writes `FittedMethod.predict` as terms.
+probabilities it came with. The output of every method gets its `PostProcessing`. `formula_of` writes
+`FittedMethod.predict` as terms.
 """
 
 from __future__ import annotations

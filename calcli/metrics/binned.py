@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray, IntArray
 from calcli.errors import UsageError
 from calcli.metrics.base import Definition, Options, Scored
-from calcli.metrics.catalog import convention
+from calcli.metrics.conventions import convention
 from calcli.metrics.forms import Additive, ByProblem, OfProblems, ProblemMetric, Reduction, of_ties
 from calcli.metrics.ranking import CELLS, CELLS_PER_UNIT, Cells, Merged, cell_of, rounded_up
 from calcli.metrics.tied import TiedScores

@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 from calcli.batch import FloatArray
 from calcli.metrics.base import Definition, Measured, Options, Scored
-from calcli.metrics.catalog import convention
+from calcli.metrics.conventions import convention
 from calcli.metrics.tied import TiedScores
 from calcli.state import added
 

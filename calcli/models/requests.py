@@ -1,4 +1,4 @@
-"""The requests of `fit` and `refit`, and the artifact that a fit makes: directory, manifest, and the guard's refusal."""
+"""The requests of `fit` and `refit`, and the artifact that a fit makes: directory, manifest, the guard's refusal."""
 
 from __future__ import annotations
 

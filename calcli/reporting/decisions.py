@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from calcli.decisions.costs import CostRule
 from calcli.decisions.policy import ClassRule, MatrixRule, SetRule, ThresholdRule
 from calcli.decisions.targets import shown
-from calcli.reporting.facts import NOTHING, decimals, number
 from calcli.reporting.tables import Table, difference_cells
+from calcli.reporting.typesetting import NOTHING, decimals, number
 
 if TYPE_CHECKING:
     from calcli.decisions.abstention import AbstentionBand

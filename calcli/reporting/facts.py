@@ -1,4 +1,4 @@
-"""The facts below the numbers of a report (rows, roles of columns, definitions), and the setting of numbers in words."""
+"""The facts below the numbers: the rows, the roles of the columns, the definitions of the metrics."""
 
 from __future__ import annotations
 
@@ -7,65 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog
+from calcli.reporting.typesetting import spelled
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
     from calcli.reports.schema import DataFacts
-
-GLUE = "\0"
-"""A space at which no line ends."""
-
-NOTHING = "n/a"
-
-
-def glued(text: str) -> str:
-    """The text as one word."""
-    return text.replace(" ", GLUE)
-
-
-def spelled(value: object) -> str:
-    """A value as it is written in tables and after ``--set``."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def short(value: object) -> str:
-    """A value; a number in six digits."""
-    return f"{value:.6g}" if isinstance(value, float) else spelled(value)
-
-
-def settings(values: Mapping[str, object], sign: str = "=") -> str:
-    """``a=1, b=0.25``."""
-    return ", ".join(f"{name}{sign}{short(value)}" for name, value in values.items())
-
-
-def decimals(values: Sequence[float]) -> int:
-    """The number of decimals in which the smallest number shows two digits: four to six."""
-    least = min((abs(value) for value in values if abs(value) >= 1e-6), default=1.0)
-    digits = 4
-    while digits < 6 and least < 10 ** (1 - digits):
-        digits += 1
-    return digits
-
-
-def number(value: float | None, digits: int) -> str:
-    """A value, in fewer decimals where it is large."""
-    return NOTHING if value is None else f"{value:.{_fewer(value, digits)}f}"
-
-
-def signed(value: float, digits: int) -> str:
-    """A value with its sign, unless all its digits are zero."""
-    text = f"{value:+.{_fewer(value, digits)}f}"
-    return text if any(letter in "123456789" for letter in text) else text[1:]
-
-
-def interval(lo: float | None, hi: float | None, digits: int) -> str:
-    """``-0.0012 to +0.0003``; empty where an end is missing."""
-    return "" if lo is None or hi is None else f"{signed(lo, digits)} to {signed(hi, digits)}"
-
-
-def _fewer(value: float, digits: int) -> int:
-    return digits if abs(value) < 100 else 1
-
 
 Pair = tuple[str, str]
 FLOOR: Pair = ("floor", "value of a calibrated score on these rows, from noise alone")

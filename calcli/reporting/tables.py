@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from calcli.metrics import catalog
 from calcli.reporting import facts
-from calcli.reporting.facts import FLOOR, NOTHING, Pair, decimals, interval, number, signed
+from calcli.reporting.facts import FLOOR, Pair
+from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from calcli.diagrams.curves import means, p_text, told
-from calcli.reporting.facts import NOTHING, Pair, decimals, glued, interval, number, signed, spelled
+from calcli.reporting.facts import Pair
 from calcli.reporting.tables import Findings, Numbers
+from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, number, signed, spelled
 
 if TYPE_CHECKING:
     from calcli.metrics.diagnosis import Diagnosis

@@ -1,5 +1,5 @@
-"""Reports and policies as pages that need nothing else: for a browser, a telephone, a printer, an archive. A notebook shows the page in a
-frame whose style is its own.
+"""Reports and policies as pages that need nothing else: for a browser, a telephone, a printer, an archive. A notebook
+shows the page in a frame whose style is its own.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from calcli.artifacts.manifest import Manifest
 from calcli.diagrams import page
 from calcli.models.calibrator import CalibratorModel
 from calcli.reporting import decisions, facts, tables, verdict
-from calcli.reporting.facts import GLUE, glued
 from calcli.reporting.tables import Findings, Table
+from calcli.reporting.typesetting import GLUE, glued
 from calcli.reporting.verdict import Verdict
 from calcli.reports.schema import Report
 

@@ -1,4 +1,6 @@
-"""A Spark session, its failures in calcli's words, and the rows of a table on it: read, known by keys, a few of them here."""
+"""A Spark session, its failures in calcli's words, and the rows of a table on it: read, known by keys, a few of them
+here.
+"""
 
 from __future__ import annotations
 

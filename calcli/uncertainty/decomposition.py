@@ -3,8 +3,8 @@
 Data uncertainty is in every member: classes that overlap, noise. Knowledge uncertainty is their disagreement: rows
 unlike those that they were trained on. They add up to the total (equations 3 to 6 of the paper).
 
-Rows from out of the domain are made from another table (section 5). They have the scale of the rows that the ensemble was trained on, so that no single value gives them away, but the
-dependence between columns of the other table.
+Rows from out of the domain are made from another table (section 5). They have the scale of the rows that the ensemble
+was trained on, so that no single value gives them away, but the dependence between columns of the other table.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from calcli.cli.screen import Screen, shown_width
 from calcli.metrics.base import Definition
 from calcli.metrics.clustered import NO_CLUSTERS
 from calcli.reporting import tables
-from calcli.reporting.facts import decimals
+from calcli.reporting.typesetting import decimals
 from calcli.reports.schema import Change, DataFacts, MetricValue, Report
 from tests.support.curves import OVER, bars
 from tests.support.reports import BINDING, better, nll_change, report, score

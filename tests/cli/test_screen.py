@@ -7,7 +7,7 @@ import io
 import pytest
 
 from calcli.cli.screen import Screen, aligned, described, shown_width, wrapped
-from calcli.reporting.facts import glued
+from calcli.reporting.typesetting import glued
 
 
 def test_letters_of_two_columns() -> None:

@@ -24,7 +24,7 @@ from calcli.metrics.binned import (
     sums_by,
     tied_sums,
 )
-from calcli.metrics.catalog import convention
+from calcli.metrics.conventions import convention
 from calcli.numeric.bins import assign, mass_edges, width_edges
 from calcli.numeric.links import sigmoid
 from tests.support.scored import gathered, rows_of

@@ -1,11 +1,12 @@
 """The network that gives each row its temperature, and graphs over rows, by which its layers mix values of linked rows.
 
-The forward pass is NumPy. Each of the network's two parts is one hidden layer and one output, u(x) = relu(x W + b) w. The part `graph` gets logits mixed by
-the graph, and its output is mixed again: Kipf's two layers, each a mixing and a linear map. The part `own` gets the
-row's own logits, which a mean of neighbours has lost. t = softplus(offset + their sum), clipped to [0.01, 100].
+The forward pass is NumPy. Each of the network's two parts is one hidden layer and one output, u(x) = relu(x W + b) w.
+The part `graph` gets logits mixed by the graph, and its output is mixed again: Kipf's two layers, each a mixing and a
+linear map. The part `own` gets the row's own logits, which a mean of neighbours has lost. t = softplus(offset + their
+sum), clipped to [0.01, 100].
 
-GCN averages the values of linked rows, the Laplacian takes differences. With A the adjacency of the graph, without self-loops, and d its
-degrees, both schemes turn values X of rows into
+GCN averages the values of linked rows, the Laplacian takes differences. With A the adjacency of the graph, without
+self-loops, and d its degrees, both schemes turn values X of rows into
 
     own(d) X + sign R A R X,    R the diagonal matrix of root(d).
 
