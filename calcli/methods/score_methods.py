@@ -177,7 +177,7 @@ BINNING = (
     ),
     _binning(
         "venn-abers",
-        "venn_abers:VennAbers",
+        "isotonic:VennAbers",
         12,
         "Vovk, Petej & Fedorova 2015",
         "isotonic regression with the row added under each label: an interval and its merged probability",

@@ -12,7 +12,7 @@ from calcli.artifacts.store import Artifact
 from calcli.batch import Edges, FloatArray, SideInputs
 from calcli.decisions.policy import Policy
 from calcli.errors import ArtifactError, UsageError
-from calcli.fitting.recipe import LoadedSideInputs, kept_sides, read_edges
+from calcli.fitting.side_inputs import LoadedSideInputs, kept_sides, read_edges
 from calcli.homes import ShownInNotebook
 from calcli.methods import catalog
 from calcli.methods.calibrator import FittedMethod

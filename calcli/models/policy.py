@@ -25,7 +25,8 @@ from calcli.decisions.policy import AnyRule, SetRule
 from calcli.errors import DataError
 from calcli.fitting.held_out import Mask
 from calcli.fitting.learn import FitOutcome, learn
-from calcli.fitting.recipe import NOTHING_LOADED, Recipe
+from calcli.fitting.recipe import Recipe
+from calcli.fitting.side_inputs import NOTHING_LOADED
 from calcli.listener import SILENT
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.columns import codes

@@ -16,7 +16,8 @@ from calcli.artifacts.strictjson import as_json
 from calcli.errors import UsageError
 from calcli.files import as_text
 from calcli.fitting.learn import FitOutcome
-from calcli.fitting.recipe import AUTO, NO_SIDE_FILES, NOTHING_LOADED, LoadedSideInputs, Recipe, SideFiles
+from calcli.fitting.recipe import AUTO, Recipe
+from calcli.fitting.side_inputs import NO_SIDE_FILES, NOTHING_LOADED, LoadedSideInputs, SideFiles
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec

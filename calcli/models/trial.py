@@ -14,7 +14,8 @@ from calcli.batch import Batch, FloatArray
 from calcli.diagrams.curves import Kind
 from calcli.fitting.auto import Evidence
 from calcli.fitting.learn import FitOutcome, Sampled
-from calcli.fitting.recipe import LoadedSideInputs, Recipe, SideFiles, load_side_inputs
+from calcli.fitting.recipe import Recipe
+from calcli.fitting.side_inputs import LoadedSideInputs, SideFiles, load_side_inputs
 from calcli.listener import Listener, stage
 from calcli.methods.calibrator import FittedMethod
 from calcli.metrics.base import Folds, Options

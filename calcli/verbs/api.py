@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 
 from calcli.ensembles.load import load_ensemble as load_ensemble
 from calcli.evaluation.request import EvaluateRequest
-from calcli.fitting.recipe import SideFiles as SideFiles
+from calcli.fitting.side_inputs import SideFiles as SideFiles
 from calcli.listener import Listener, here
 from calcli.metrics.base import Options as Options
 from calcli.models.calibrator import load as load

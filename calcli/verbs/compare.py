@@ -22,7 +22,8 @@ from calcli.fitting.model_selection import (
     criterion_rows,
     cross_validate,
 )
-from calcli.fitting.recipe import AUTO, NO_SIDE_FILES, SideFiles, params_by_method
+from calcli.fitting.recipe import AUTO, params_by_method
+from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles
 from calcli.listener import SILENT, Listener, stage
 from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue

@@ -24,7 +24,7 @@ from calcli.evaluation.request import (
 )
 from calcli.evaluation.score_passes import BufferedScores, RowCountPass, ScoredRows, ScorePass, ScoreTotal
 from calcli.evaluation.score_sums import GroupedSums, SummedScores
-from calcli.fitting.recipe import read_edges
+from calcli.fitting.side_inputs import read_edges
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options

@@ -13,7 +13,8 @@ from calcli.files import as_text
 from calcli.fitting import auto
 from calcli.fitting.held_out import Mask
 from calcli.fitting.learn import learn
-from calcli.fitting.recipe import Recipe, sides_again
+from calcli.fitting.recipe import Recipe
+from calcli.fitting.side_inputs import sides_again
 from calcli.listener import Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.models.calibrator import CalibratorModel

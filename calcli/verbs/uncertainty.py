@@ -24,7 +24,7 @@ from calcli.ensembles.metrics import FORMATS, EnsembleMetrics, compare_ensemble,
 from calcli.ensembles.train import adopt_model, check_predicts, checkpoint_key, manifest_of, train_ensemble, trainer_of
 from calcli.errors import DataError, UsageError
 from calcli.files import base_name
-from calcli.fitting.recipe import read_model
+from calcli.fitting.side_inputs import read_model
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.requests import target_of
 from calcli.places import Url

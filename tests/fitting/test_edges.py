@@ -10,7 +10,7 @@ import pytest
 
 import calcli
 from calcli.errors import DataError, UsageError
-from calcli.fitting.recipe import SideFiles
+from calcli.fitting.side_inputs import SideFiles
 from calcli.models.requests import FitRequest
 from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.apply import apply as run_apply

@@ -14,7 +14,7 @@ import pytest
 import calcli
 from calcli.batch import Batch, SideInputs
 from calcli.errors import DataError, UsageError
-from calcli.fitting.recipe import SideFiles
+from calcli.fitting.side_inputs import SideFiles
 from calcli.methods import catalog
 from calcli.methods.base import Section
 from calcli.methods.spec import MethodSpec

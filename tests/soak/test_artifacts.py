@@ -14,7 +14,7 @@ import pytest
 import calcli
 from calcli.artifacts import store
 from calcli.errors import ArtifactError, CalcliError
-from calcli.fitting.recipe import SideFiles
+from calcli.fitting.side_inputs import SideFiles
 from calcli.methods import catalog
 from tests.support import ensembles
 from tests.support.damage import CASES, damaged, nothing_but
