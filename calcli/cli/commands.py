@@ -273,7 +273,7 @@ def inspect(arguments: Arguments) -> None:
     calcli inspect train.platt --format json
     """
     if arguments["explain"] is not None:
-        from calcli.verbs.explain import ExplainRequest, explain
+        from calcli.verbs.inspect import ExplainRequest, explain
 
         table, row, drawn = (arguments[name] for name in ("explain", "row", "output"))
         explanation = explain(ExplainRequest(arguments["artifact"], table, row, output=drawn))

@@ -84,7 +84,7 @@ def dialects(incomplete: str) -> list[str]:
 
 
 def tables(incomplete: str) -> list[str]:
-    from calcli.tables.formats import FORMATS
+    from calcli.tables.paths import FORMATS
 
     return _starting(incomplete, FORMATS)
 

@@ -17,8 +17,7 @@ from calcli.state import State
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
     from calcli.methods.base import Section
-    from calcli.verbs.explain import Explanation
-    from calcli.verbs.inspect import Inspection
+    from calcli.verbs.inspect import Explanation, Inspection
 
 
 def inspected(inspection: Inspection, screen: Screen) -> list[str]:

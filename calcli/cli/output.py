@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from calcli.verbs.compare import CompareResult
     from calcli.verbs.decide import DecideResult
     from calcli.verbs.diagram import DiagramResult
-    from calcli.verbs.explain import Explanation
-    from calcli.verbs.inspect import Inspection
+    from calcli.verbs.inspect import Explanation, Inspection
     from calcli.verbs.refit import PolicyRefit
     from calcli.verbs.refit_calibrator import RefitResult
     from calcli.verbs.uncertainty import EnsembleResult

@@ -1,10 +1,11 @@
-"""The protocol of artifacts that are open. A kind of artifact is one class, and one line in `kinds.py`."""
+"""The protocol of artifacts that are open. A kind of artifact is one class, and one line in `KINDS`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, TypeAlias
 
@@ -104,3 +105,31 @@ def check_reads(source: Source, reads: Sequence[str]) -> None:
     """Refuse a table without the columns that a policy reads."""
     if missing := [name for name in reads if name not in source.columns]:
         raise DataError(f"the policy reads a column that the table does not have: {missing[0]!r}")
+
+
+KINDS = {
+    ("calibrator", "scores"): ("calibrator", "CalibratorModel"),
+    ("policy", "scores"): ("calibrator", "CalibratorModel"),
+    ("policy", "amounts"): ("intervals", "IntervalModel"),
+}
+"""The module beside this one, and its class, by the kind that a manifest names and what its predictions are of."""
+
+
+def model_in(artifact: Artifact) -> Model:
+    """The model that an artifact holds, unprobed. A calibrator says of an artifact of no kind why it is none."""
+    model: Model = _kind(artifact.manifest).read(artifact)
+    return model
+
+
+def open_model(artifact: Artifact) -> Model:
+    """The model that an artifact holds, after a trial prediction."""
+    model = model_in(artifact)
+    model.probe()
+    return model
+
+
+def _kind(manifest: Manifest) -> type[Model]:
+    of = "amounts" if manifest.task == "regression" else "scores"
+    module, name = KINDS.get((manifest.kind, of), KINDS["calibrator", "scores"])
+    kind: type[Model] = getattr(import_module(f"calcli.models.{module}"), name)
+    return kind

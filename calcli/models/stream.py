@@ -19,7 +19,7 @@ from calcli.places import Database, place
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Mask
-from calcli.tables.formats import SEPARATORS, Format, format_of
+from calcli.tables.paths import SEPARATORS, Format, format_of
 from calcli.tables.request import BadRows
 from calcli.tables.sink import STDOUT, write
 from calcli.tables.source import Source

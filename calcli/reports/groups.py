@@ -29,9 +29,9 @@ from calcli.state import Json
 from calcli.tables.arrays import check_comparable, check_years
 from calcli.tables.binding_types import Binding
 from calcli.tables.features import named_like_units
-from calcli.tables.formats import reading
 from calcli.tables.labels import class_text
 from calcli.tables.load import Loaded
+from calcli.tables.paths import reading
 from calcli.tables.scores import ENOUGH
 from calcli.tables.side_tables import load_nodes
 from calcli.tables.source import Source

@@ -16,8 +16,8 @@ from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import NO_FLAGS, NO_SCORE, Binding, Dropped, Feature, Flags, Label, Score
 from calcli.tables.checks import encode
 from calcli.tables.features import UNIT, find_features, known_features
-from calcli.tables.formats import reading
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class
+from calcli.tables.paths import reading
 from calcli.tables.scores import (
     DOUBTFUL,
     Candidate,

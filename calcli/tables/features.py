@@ -11,7 +11,7 @@ import polars as pl
 from calcli.batch import Role
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags
-from calcli.tables.formats import reading
+from calcli.tables.paths import reading
 from calcli.tables.scores import score_named
 from calcli.tables.source import Source
 from calcli.tables.text import TEXT_TYPES, all_missing, all_times

@@ -11,7 +11,7 @@ import polars as pl
 
 from calcli.errors import DataError, UsageError, available, unknown_name
 from calcli.tables.binding_types import Label, LabelType
-from calcli.tables.formats import reading
+from calcli.tables.paths import reading
 from calcli.tables.source import Source
 from calcli.tables.text import TEXT_TYPES, cast_text, infer_schema
 

@@ -18,7 +18,7 @@ from calcli.errors import DataError
 from calcli.tables.arrays import Levels, join_arrays, join_columns
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Count, Encoded, Tally, bound_columns, encode, score_values
-from calcli.tables.formats import reading
+from calcli.tables.paths import reading
 from calcli.tables.scores import Scale
 from calcli.tables.source import Source
 

@@ -32,7 +32,7 @@ from calcli.tables.arrow_types import (
     refuse_unknown_types,
     types_to_restore,
 )
-from calcli.tables.formats import COMMAS, JSON, Dialect, Format, one_line, reading
+from calcli.tables.paths import COMMAS, JSON, Dialect, Format, one_line, reading
 
 PATH_COLUMN = "calcli: the path of this row's file"
 """The name of a column that exists inside a query only."""

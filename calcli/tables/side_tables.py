@@ -23,8 +23,8 @@ from calcli.tables.arrays import UNKNOWN, class_indices, feature_column, join_co
 from calcli.tables.binding_types import Binding, Feature
 from calcli.tables.checks import Checked, Count, Mask, in_any, mark, mark_missing, summary
 from calcli.tables.features import known_features
-from calcli.tables.formats import reading
 from calcli.tables.load import join_batches
+from calcli.tables.paths import reading
 from calcli.tables.scores import SLACK, SUM_SLACK
 from calcli.tables.source import Source
 

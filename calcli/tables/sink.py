@@ -33,7 +33,7 @@ from calcli.files import replacing
 from calcli.places import Database, Url, external_tables, folder, place, stores
 from calcli.tables.arrays import check_years
 from calcli.tables.arrow_types import OLDEST, ArrowTypes
-from calcli.tables.formats import JSON, SEPARATORS, Dialect, Format, compression_of, format_of, writing
+from calcli.tables.paths import JSON, SEPARATORS, Dialect, Format, compression_of, format_of, writing
 
 STDOUT = "-"
 

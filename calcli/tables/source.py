@@ -33,8 +33,7 @@ from calcli.tables.arrow_types import (
     refuse_unknown_types,
     types_to_restore,
 )
-from calcli.tables.formats import SEPARATORS, Dialect, Format, one_line, reading
-from calcli.tables.paths import Inputs, find_inputs
+from calcli.tables.paths import SEPARATORS, Dialect, Format, Inputs, find_inputs, one_line, reading
 from calcli.tables.scan import LocalFile, scan_typed
 from calcli.tables.spool import Spool
 from calcli.tables.text import cast_text, in_their_dialect, infer_schema, scan_text

@@ -23,8 +23,7 @@ import pyarrow as pa
 from calcli.errors import DataError, FileSystemError
 from calcli.files import as_text, create_locked, remove_folder_unless_locked
 from calcli.places import Database, Lake, Url, external_tables, stores
-from calcli.tables.formats import JSON, one_line, reading
-from calcli.tables.paths import InputFile
+from calcli.tables.paths import JSON, InputFile, one_line, reading
 
 CHUNK = 1 << 20
 

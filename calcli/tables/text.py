@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from calcli.errors import DataError
-from calcli.tables.formats import SEPARATORS, Dialect, not_utf8, one_line, reading
+from calcli.tables.paths import SEPARATORS, Dialect, not_utf8, one_line, reading
 from calcli.tables.scan import LocalFile, refuse_constants, refuse_other_columns, scan_frames
 
 BLOCK = 1 << 22

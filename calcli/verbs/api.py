@@ -31,9 +31,9 @@ from calcli.verbs.decide import decide as run_decide
 from calcli.verbs.diagram import DiagramRequest
 from calcli.verbs.diagram import diagram as run_diagram
 from calcli.verbs.evaluate import evaluate as run_evaluate
-from calcli.verbs.explain import ExplainRequest
-from calcli.verbs.explain import explain as run_explain
 from calcli.verbs.fit import fit as run_fit
+from calcli.verbs.inspect import ExplainRequest
+from calcli.verbs.inspect import explain as run_explain
 from calcli.verbs.inspect import inspect as inspect
 from calcli.verbs.refit import refit as run_refit
 from calcli.verbs.uncertainty import EnsembleEvaluateRequest, EnsembleRequest

@@ -11,8 +11,7 @@ from typing import TypeVar
 from calcli.artifacts import store
 from calcli.errors import UsageError
 from calcli.listener import SILENT, Listener, stage
-from calcli.models import kinds
-from calcli.models.base import ColumnOptions, Model, Scale
+from calcli.models.base import ColumnOptions, Model, Scale, open_model
 from calcli.models.stream import (
     AddedColumns,
     ModelColumns,
@@ -174,7 +173,7 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     if request.scale == "logit" and request.extra:
         raise UsageError("--extra adds logits, and --as logit turns the column itself into logits", hint="keep one")
     check_master(request.engine, request.master)
-    model = kinds.opened(store.read(request.artifact)).linked(request.edges)
+    model = open_model(store.read(request.artifact)).linked(request.edges)
     options = ColumnOptions(request.column, request.scale, request.extra)
 
     def columns(source: Source) -> ModelColumns:

@@ -14,8 +14,7 @@ from calcli import extras
 from calcli.artifacts import store
 from calcli.errors import UsageError
 from calcli.expressions import Term
-from calcli.models import kinds
-from calcli.models.base import ColumnOptions, Model, Scale
+from calcli.models.base import ColumnOptions, Model, Scale, open_model
 from calcli.version import VERSION
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class ExportRequest:
 
 def export(request: ExportRequest) -> str:
     """The calibrator as text; ONNX is none, and has `export_onnx`."""
-    model = kinds.opened(store.read(request.artifact))
+    model = open_model(store.read(request.artifact))
     outputs = calibrated_terms(model, request.column, request.scale)
     if request.to == "json":
         from calcli.export.document import document
@@ -91,7 +90,7 @@ def export_onnx(request: ExportRequest) -> bytes:
         extras.require(package, "--to onnx")
     from calcli.export import onnx
 
-    model = kinds.opened(store.read(request.artifact))
+    model = open_model(store.read(request.artifact))
     outputs = calibrated_terms(model, request.column, request.scale)
     whole = onnx.model(outputs, f"calcli {VERSION}: {model.method}, sha256 {model.sha256}", float32=request.float32)
     rows, expected = _expected(replace(request, check=_RUN), model, outputs)

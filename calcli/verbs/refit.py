@@ -45,7 +45,7 @@ from calcli.fitting.model_selection import IDENTITY
 from calcli.fitting.recipe import Recipe
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
-from calcli.models import kinds
+from calcli.models.base import open_model
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.intervals import IntervalModel, amounts_of, interval_model, measured_amounts
 from calcli.models.policy import (
@@ -231,7 +231,7 @@ def _result(path: Path | Url, report: Report, shown: _Shown, seen: Mask, refused
 def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult | PolicyRefit:
     """Fit on new rows, and replace the artifact if that is shown to be better."""
     check_master(request.engine, request.master, request.sample)
-    old, path = kinds.opened(store.read(request.artifact)), folder(request.artifact)
+    old, path = open_model(store.read(request.artifact)), folder(request.artifact)
     more = request.resample_by, request.seed, listener
     if isinstance(old, IntervalModel):
         with _open(request) as source:

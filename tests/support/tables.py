@@ -13,7 +13,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
-from calcli.tables.formats import format_of
+from calcli.tables.paths import format_of
 from calcli.tables.source import Source, open_source
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from calcli.errors import UsageError
-from calcli.tables.formats import compression_of, format_of
+from calcli.tables.paths import compression_of, format_of
 
 
 @pytest.mark.parametrize(

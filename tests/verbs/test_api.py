@@ -17,7 +17,7 @@ from calcli.verbs.apply import ApplyRequest, DecomposeRequest, EnsembleApplyRequ
 from calcli.verbs.compare import CompareRequest
 from calcli.verbs.decide import DecideRequest
 from calcli.verbs.diagram import DiagramRequest
-from calcli.verbs.explain import ExplainRequest
+from calcli.verbs.inspect import ExplainRequest
 from calcli.verbs.uncertainty import EnsembleEvaluateRequest, EnsembleRequest
 
 REQUESTS: dict[str, Any] = {
