@@ -29,7 +29,7 @@ from typing import Any
 PROGRAM = shlex.split(os.environ.get("CALCLI", f"{sys.executable} -m calcli"))
 TABLES, SAMPLES = Path("tables"), Path("samples")
 """Links in the directory where commands run, so that no report depends on where the data is."""
-VOLATILE = {"seconds", "created", "version", "versions", "platform", "python", "hardware", "written", "fitted"}
+VOLATILE = {"at", "seconds", "created", "version", "versions", "platform", "python", "hardware", "written", "fitted"}
 """Keys of JSON whose values differ from run to run."""
 
 CHEAP = ("platt", "isotonic", "histogram", "temperature", "beta")
