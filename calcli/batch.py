@@ -55,7 +55,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class SamplingUnits:
     """Rows that belong together, as those of one user do: no split parts them."""
 
     rank: IntArray
@@ -72,8 +72,8 @@ class Units:
         """The unit of each row, where rows of a unit count as one; moments only set an order."""
         return None if self.in_order else self.rank
 
-    def take(self, rows: Rows) -> Units:
-        return Units(self.rank[rows], self.in_order, self.column)
+    def take(self, rows: Rows) -> SamplingUnits:
+        return SamplingUnits(self.rank[rows], self.in_order, self.column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Batch:
     two, where the table has two columns). None where it has logits.
     """
 
-    units: Units | None = None
+    units: SamplingUnits | None = None
     """Which rows belong together; None where each stands for itself."""
 
     def __len__(self) -> int:

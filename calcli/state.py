@@ -129,7 +129,7 @@ PROBED = 57
 
 
 @contextmanager
-def damage(path: object, what: str, errors: tuple[type[Exception], ...] = BROKEN) -> Iterator[None]:
+def damage_reported(path: object, what: str, errors: tuple[type[Exception], ...] = BROKEN) -> Iterator[None]:
     """Turn errors raised within into an `ArtifactError`: the artifact does not hold `what` it should hold."""
     try:
         yield

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from held_out import reported, share
 
-from calcli.batch import Batch, FloatArray, IntArray, Units
+from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.diagnosis import diagnose, hosmer_lemeshow, spiegelhalter_z
 from calcli.metrics.joint_test import GapSums
@@ -135,7 +135,7 @@ def fits(repeats: int) -> None:
         fresh = on_average(np.random.default_rng(1).normal(table.centre, 1.2, 20_000), table.spread)
         for seed in range(repeats):
             prob, label, unit = table.draw(seed)
-            batch = Batch(1.4 * logit(prob), label, units=Units(unit))
+            batch = Batch(1.4 * logit(prob), label, units=SamplingUnits(unit))
             for place, rows in enumerate((replace(batch, units=None), batch)):
                 held[place].append(reported(rows, "platt", 1.4 * logit(fresh), fresh).held)
         print(f"| {table.name} | {table.spread:g} | {' | '.join(map(share, held))} |", flush=True)

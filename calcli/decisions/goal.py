@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from calcli.batch import FloatArray, Units
+from calcli.batch import FloatArray, SamplingUnits
 from calcli.decisions.abstention import Risk
 from calcli.decisions.conformal import SetScore, Side
 from calcli.decisions.costs import Cost, CostColumns, Costs, bootstrap_means
@@ -343,7 +343,7 @@ class Means:
         return {"cost": cost} | ({} if name == today else {"saves": self.difference(today, name)})
 
 
-def decision_splits(units: Units | None, rows: int, count: int, seed: int) -> Sequence[Split]:
+def decision_splits(units: SamplingUnits | None, rows: int, count: int, seed: int) -> Sequence[Split]:
     """Folds of the rows, or of the units that they belong to."""
     rng = stream(seed, "decision folds")
     return in_turn(folds(rows, count, rng), count) if units is None else splits_of_units(units, count, rng)

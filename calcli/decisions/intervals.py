@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import Batch, FloatArray, IntArray, Units
+from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits
 from calcli.decisions.conformal import PredictionIntervals, rows_needed
 from calcli.decisions.goal import Choice, DecisionGoal, Option, decision_splits, with_confidence
 from calcli.decisions.measure import Number, Promised, Rows, coverage, rates_of, take
@@ -28,7 +28,7 @@ class Amounts:
     """The predicted standard deviation, where intervals are scaled by it."""
 
     weight: FloatArray | None = None
-    units: Units | None = None
+    units: SamplingUnits | None = None
     group: IntArray | None = None
     """The group of each row, if groups have thresholds of their own; -1 for an unknown one."""
 

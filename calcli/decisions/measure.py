@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, IntArray, LabelArray, Units
+from calcli.batch import FloatArray, IntArray, LabelArray, SamplingUnits
 from calcli.decisions.conformal import Thresholds
 from calcli.decisions.costs import CostRule, Costs, bootstrap_means
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
@@ -29,7 +29,7 @@ def take(rows: AnyRows, mask: NDArray[np.bool_]) -> AnyRows:
     def part(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             return value[mask]
-        return value.take(mask) if isinstance(value, Units | Costs) else value
+        return value.take(mask) if isinstance(value, SamplingUnits | Costs) else value
 
     return type(rows)(*(part(getattr(rows, each.name)) for each in fields(rows)))  # type: ignore[arg-type]
 
@@ -41,7 +41,7 @@ class Rows:
     prob: FloatArray
     label: LabelArray
     weight: FloatArray | None = None
-    units: Units | None = None
+    units: SamplingUnits | None = None
     """The rows that belong together."""
 
     costs: Costs | None = None

@@ -15,7 +15,7 @@ from calcli.errors import ArtifactError, FitError, UsageError
 from calcli.fitting.side_inputs import kept_sides
 from calcli.models.base import ColumnOptions, Contents, Model
 from calcli.models.stream import AddedColumns, Computed, ModelColumns
-from calcli.state import BROKEN, PROBED, State, any_column, damage, nest, unnest
+from calcli.state import BROKEN, PROBED, State, any_column, damage_reported, nest, unnest
 from calcli.tables.arrays import Levels
 from calcli.tables.binding import bind_unscored
 from calcli.tables.binding_types import Binding, Flags
@@ -150,7 +150,7 @@ class EnsembleModel(Model):
 
     def probe(self) -> None:
         """Refuse an ensemble whose models do not predict what its manifest says."""
-        with damage(self.path, "an ensemble", (*BROKEN, FitError)):
+        with damage_reported(self.path, "an ensemble", (*BROKEN, FitError)):
             features = {feature.name: any_column(feature.role) for feature in self.binding.features}
             members, classes = self.ensemble.members(features), len(self.binding.classes)
             shape = (PROBED, self.ensemble.count, *((classes,) if classes > 2 else ()))
@@ -216,7 +216,7 @@ def read_ensemble(artifact: Artifact) -> EnsembleModel:
         raise ArtifactError(
             f"{path} is a calibrator, not an ensemble", hint="calcli uncertainty fit makes ensembles; see: calcli apply"
         )
-    with damage(path, "an ensemble"):
+    with damage_reported(path, "an ensemble"):
         parts = unnest(artifact.state, PARTS)
         state = parts["ensemble"]
         user_model = kept_sides(artifact.states, manifest.sides).blobs.get("model")

@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import FloatArray, Units
+from calcli.batch import FloatArray, SamplingUnits
 from calcli.decisions.intervals import Amounts, measure_intervals
 from calcli.decisions.measure import Number, Promise, Promised, Rows, measure, promised
 from calcli.decisions.policy import IntervalRule, SetRule
@@ -40,7 +40,7 @@ def measured_policies(
     named_scores: NamedScores,
     rows: BufferedScores,
     table: TableRows,
-    units: Units | None,
+    units: SamplingUnits | None,
 ) -> tuple[dict[str, Json], ...]:
     """The report's `decisions`: the numbers of each policy, and the test of its promise."""
     entries = []
@@ -61,7 +61,7 @@ def measured_policies(
 
 
 def promises_of(
-    model: CalibratorModel, prob: FloatArray, rows: BufferedScores, table: TableRows, units: Units | None
+    model: CalibratorModel, prob: FloatArray, rows: BufferedScores, table: TableRows, units: SamplingUnits | None
 ) -> Promises | None:
     """The promises of a model's policy about some of the rows; None where it promises nothing."""
     policy = model.policy

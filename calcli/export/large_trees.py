@@ -218,7 +218,7 @@ class _Level:
 
 
 @dataclass(slots=True)
-class Outside:
+class SideTables:
     """Tables beside the query that hold all trees; nodes are numbered on from tree to tree.
 
     With `lookups` they hold the values of look-ups too. Where a database has lists, all lists are one table, one after
@@ -275,7 +275,7 @@ def _tables(root: Switch, written: Written, first: int) -> tuple[list[Term], lis
 
 
 def joins(
-    root: Switch, stem: str, written: Written, dialect: Dialect, outside: Outside | None = None
+    root: Switch, stem: str, written: Written, dialect: Dialect, outside: SideTables | None = None
 ) -> tuple[list[exp.Join], Sql]:
     """The joins that find the leaf of each row, and the column with its number."""
     first, name = (outside.known, outside.name) if outside else (0, None)
@@ -310,7 +310,7 @@ def joins(
     return needed, exp.column("value", f"{stem}_leaf")
 
 
-def leaf_join(values: Sequence[float], stem: str, place: str, outside: Outside) -> tuple[exp.Join, Sql]:
+def leaf_join(values: Sequence[float], stem: str, place: str, outside: SideTables) -> tuple[exp.Join, Sql]:
     """The join that finds one of the values by its place among all leaves outside, and the column with it."""
     outside.leaves += enumerate(values, outside.known)
     outside.known += len(values)

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from calcli.errors import UsageError
 from calcli.export.dialects import Dialect, quoted
-from calcli.export.large_trees import ROWS, Outside, by_lists, by_look_ups
+from calcli.export.large_trees import ROWS, SideTables, by_lists, by_look_ups
 from calcli.export.subexpressions import (
     Codes,
     bottom_up,
@@ -98,10 +98,10 @@ def with_tables(
     outputs: Mapping[str, Term], dialect: Dialect, table: str, kept: Sequence[str] | None, name: str
 ) -> list[str]:
     """Statements that make tables of large trees, named after `name`, and last the query that joins them."""
-    outside = Outside(name)
+    outside = SideTables(name)
     text = statement(*_query(outputs, dialect, table, kept, outside))
     if dialect.is_too_long(text) and not dialect.look_up:
-        outside = Outside(name, lookups=True)
+        outside = SideTables(name, lookups=True)
         text = statement(*_query(outputs, dialect, table, kept, outside))
     made: list[str] = []
     for of_table, (columns, keys, rows) in outside.rows().items():
@@ -127,7 +127,7 @@ def _query(
     dialect: Dialect,
     table: str,
     kept: Sequence[str] | None,
-    outside: Outside | None = None,
+    outside: SideTables | None = None,
 ) -> tuple[list[str], str]:
     """The steps of a query, and its last SELECT."""
     if kept is None and not dialect.excluding:

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from calcli.batch import FloatArray
 from calcli.export.dialects import Dialect, quoted
-from calcli.export.large_trees import Outside, joins, leaf_join
+from calcli.export.large_trees import SideTables, joins, leaf_join
 from calcli.export.subexpressions import FEW, Codes, Entry, Numbers, chosen, has_texts, is_choice_of_places, is_list
 from calcli.expressions import (
     Among,
@@ -49,7 +49,7 @@ class Writer:
 
     dialect: Dialect
     stem: str = "calcli_"
-    outside: Outside | None = None
+    outside: SideTables | None = None
     sums: Mapping[int, Sequence[Lookup]] = field(default_factory=dict)
     found: dict[int, str] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Writer:
         self.names |= {id(term): name for term, name in zip(terms, names, strict=True)}
         return columns, needed
 
-    def _joined(self, term: Lookup, outside: Outside) -> str:
+    def _joined(self, term: Lookup, outside: SideTables) -> str:
         """The join that finds the value of a look-up; from then on the look-up is written as this value."""
         place = self._place([self._condition(one) for one in term.conditions], outside.known)
         join, value = leaf_join(shortened(term.values).tolist(), f"{self.stem}look_up_{outside.known}", place, outside)

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs, Units
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SamplingUnits, SideInputs
 from calcli.errors import FitError, UsageError
 from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
@@ -127,7 +127,7 @@ class KeyedFolds:
         return range({"cv": self.holdout.folds, "share": 1, "none": 0}[self.holdout.kind])
 
 
-def split_rows(rows: int, holdout: Holdout, seed: int, units: Units | None = None) -> Splits:
+def split_rows(rows: int, holdout: Holdout, seed: int, units: SamplingUnits | None = None) -> Splits:
     """Random splits of rows or of whole units; or, where these are moments, the later ones from the earlier."""
     if rows < 2:
         raise FitError("one row cannot be both held out and fitted on", hint="try: --holdout none")

@@ -20,7 +20,7 @@ from calcli.models.base import RULE, ColumnOptions, Contents, Model, check_reads
 from calcli.models.columns import CalibratedColumns, DecisionColumns
 from calcli.models.stream import ModelColumns
 from calcli.places import Url
-from calcli.state import Json, State, damage
+from calcli.state import Json, State, damage_reported
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
 from calcli.tables.labels import class_text
@@ -76,7 +76,7 @@ class CalibratorModel(Model, ShownInNotebook):
                 "which this version does not have",
                 hint=f"try: pip install --upgrade {DISTRIBUTION}",
             )
-        with damage(path, f"a {manifest.method} artifact"):
+        with damage_reported(path, f"a {manifest.method} artifact"):
             binding = Binding.from_json(manifest.binding)
             sides = kept_sides(artifact.states, manifest.sides)
             calibrator = replace(FittedMethod.from_state(manifest.method, artifact.state, sides), kept=True)

@@ -20,7 +20,7 @@ from calcli.models.requests import manifest_of
 from calcli.models.stream import Computed, ModelColumns
 from calcli.reports.groups import groups, values_of
 from calcli.reports.schema import DataFacts
-from calcli.state import State, damage
+from calcli.state import State, damage_reported
 from calcli.tables.arrays import Levels
 from calcli.tables.binding import bind_unscored
 from calcli.tables.binding_types import Binding, Flags
@@ -76,7 +76,7 @@ class IntervalModel(Model):
 
     @classmethod
     def read(cls, artifact: Artifact) -> IntervalModel:
-        with damage(artifact.path, _WHAT):
+        with damage_reported(artifact.path, _WHAT):
             binding = Binding.from_json(artifact.manifest.binding)
             rule = IntervalRule.from_state(artifact.states[RULE])
             if {feature.name for feature in binding.features} != set(rule.reads):
@@ -84,7 +84,7 @@ class IntervalModel(Model):
         return cls(artifact.path, artifact.manifest, binding, artifact.sha256, rule)
 
     def probe(self) -> None:
-        with damage(self.path, _WHAT):
+        with damage_reported(self.path, _WHAT):
             one = np.ones(1)
             self.rule.intervals.predict(0 * one, 0 * one, spread=one, group=np.zeros(1, dtype=np.int64))
 

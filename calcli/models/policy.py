@@ -35,7 +35,7 @@ from calcli.places import Url
 from calcli.reports.groups import LabelCheck, TableRows, groups, in_units, numbers, values_of
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import DataFacts, ReportWarning
-from calcli.state import Json, damage
+from calcli.state import Json, damage_reported
 from calcli.tables.binding_types import Flags
 from calcli.tables.load import Loaded
 from calcli.version import VERSION
@@ -127,7 +127,7 @@ def asked_of(model: CalibratorModel) -> DecisionGoal:
 
 def asked_in(manifest: Manifest, path: Path | Url | None) -> DecisionGoal:
     """The goal that the manifest of a policy or of intervals keeps."""
-    with damage(path, "a policy"):
+    with damage_reported(path, "a policy"):
         return DecisionGoal.from_json(cast("dict[str, Any]", manifest.recipe["decision"]))
 
 

@@ -133,7 +133,7 @@ class RowWatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class ColumnAdder:
     """How columns are added to rows as they pass."""
 
     added: AddedColumns
@@ -231,7 +231,7 @@ class RowsWritten:
 
 
 def write_rows(
-    stream: Stream,
+    stream: ColumnAdder,
     source: Source,
     kept: Sequence[str],
     output: str | os.PathLike[str],

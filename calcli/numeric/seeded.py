@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, IntArray, Units, spans
+from calcli.batch import FloatArray, IntArray, SamplingUnits, spans
 
 
 def stream(seed: int, *purpose: str | int) -> np.random.Generator:
@@ -72,7 +72,7 @@ def tested(splits: Sequence[Split], rows: int) -> Mask:
     return mask
 
 
-def splits_of_units(units: Units, count: int, rng: np.random.Generator, most: int | None = None) -> list[Split]:
+def splits_of_units(units: SamplingUnits, count: int, rng: np.random.Generator, most: int | None = None) -> list[Split]:
     """At most `most` of `count` splits that part no unit: units dealt into folds, or time spans in their order."""
     most = count if most is None else most
     if not units.in_order:
@@ -145,7 +145,7 @@ def splits_by_score(
     seed: int,
     purpose: str,
     beside: Sequence[FloatArray] = (),
-    units: Units | None = None,
+    units: SamplingUnits | None = None,
     most: int | None = None,
 ) -> list[Split]:
     """The splits of `folds_by_score`, or of units where there are any; at most so many of them."""

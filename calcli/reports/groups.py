@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
-from calcli.batch import Batch, Edges, FloatArray, IntArray, Units
+from calcli.batch import Batch, Edges, FloatArray, IntArray, SamplingUnits
 from calcli.errors import DataError, UsageError
 from calcli.methods import calibrator, catalog
 from calcli.metrics.base import Options, Scored
@@ -65,15 +65,15 @@ def in_units(loaded: Loaded, resample_by: str | None, order_by: str | None) -> L
     return loaded if units is None else replace(loaded, batch=replace(loaded.batch, units=units))
 
 
-def units_of(rows: TableRows, resample_by: str | None, order_by: str | None = None) -> Units | None:
+def units_of(rows: TableRows, resample_by: str | None, order_by: str | None = None) -> SamplingUnits | None:
     """The unit of each row by one of these columns, if one is given."""
     if resample_by is not None and order_by is not None:
         raise UsageError("--resample-by and --order-by are both given", hint="keep the one that matters more")
     if order_by is not None:
-        return Units(ranks(rows, order_by, "--order-by"), in_order=True, column=order_by)
+        return SamplingUnits(ranks(rows, order_by, "--order-by"), in_order=True, column=order_by)
     if resample_by is None:
         return None
-    return Units(ranks(rows, resample_by, "--resample-by"), column=resample_by)
+    return SamplingUnits(ranks(rows, resample_by, "--resample-by"), column=resample_by)
 
 
 def distinct_texts(source: Source, column: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import Batch, FloatArray, IntArray, LabelArray, Units
+from calcli.batch import Batch, FloatArray, IntArray, LabelArray, SamplingUnits
 from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.diagrams.curves import Curve, Kind
 from calcli.metrics.base import Clusters, Definition, Folds, Measured, Options, Scored
@@ -340,7 +340,7 @@ def data_facts(loaded: Loaded) -> DataFacts:
 
 
 def facts_of(
-    source: Source, binding: Binding, rows: int, rows_bad: int, share: FloatArray, units: Units | None = None
+    source: Source, binding: Binding, rows: int, rows_bad: int, share: FloatArray, units: SamplingUnits | None = None
 ) -> DataFacts:
     """The report's `data`, from the weight of each class (of amounts: from weights of any parts of the rows)."""
     return DataFacts(
@@ -353,7 +353,7 @@ def facts_of(
     )
 
 
-def units_fact(units: Units) -> dict[str, Json]:
+def units_fact(units: SamplingUnits) -> dict[str, Json]:
     """The report's `data.units`."""
     return {"column": units.column, "count": len(np.unique(units.rank)), "in_order": units.in_order}
 

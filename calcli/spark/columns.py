@@ -24,7 +24,7 @@ from calcli.expressions import Lookup, Term
 from calcli.models.base import Model, Scale
 from calcli.models.calibrator import load
 from calcli.models.columns import CalibratedColumns
-from calcli.models.stream import REFUSED, RowsWritten, Stream, kept_columns
+from calcli.models.stream import REFUSED, ColumnAdder, RowsWritten, kept_columns
 from calcli.spark.session import column_named, failures, numbered, partition_columns, refuse_paths, schema_of
 from calcli.tables.arrays import Levels
 from calcli.tables.binding import bind
@@ -72,7 +72,7 @@ def calibrator(
         binding = bind(example, flags or Flags(), known=model.binding, need_label=False, features=model.needs_features)
         added = CalibratedColumns(binding, column, model.calibrator, scale, extra, model.needs_features)
         kept_columns(example, None, added, hint="try: column=NAME")
-        return with_added(rows, Stream(added, bad_rows))
+        return with_added(rows, ColumnAdder(added, bad_rows))
 
     return calibrated
 
@@ -86,7 +86,7 @@ def check_row_by_row(artifact: str | Path, model: Model) -> None:
         )
 
 
-def write_with_added(table: DataFrame, stream: Stream, kept: Sequence[str], output: str) -> RowsWritten:
+def write_with_added(table: DataFrame, stream: ColumnAdder, kept: Sequence[str], output: str) -> RowsWritten:
     """Write the `kept` columns and the calibrated ones, partitioned as the table is."""
     from pyspark.sql import Observation, functions
 
@@ -108,7 +108,7 @@ def write_with_added(table: DataFrame, stream: Stream, kept: Sequence[str], outp
     return RowsWritten(int(counted.get["rows"]), int(counted.get["bad"]))
 
 
-def with_added(rows: DataFrame, stream: Stream) -> DataFrame:
+def with_added(rows: DataFrame, stream: ColumnAdder) -> DataFrame:
     """The rows with the added columns: by their terms, so that no Python runs on the workers, or else by Python."""
     from pyspark.sql import functions
 
@@ -123,7 +123,7 @@ def with_added(rows: DataFrame, stream: Stream) -> DataFrame:
     return scored.withColumn(stream.added.names[0], functions.when(first.isNull(), refused).otherwise(first))
 
 
-def _by_workers(rows: DataFrame, stream: Stream) -> DataFrame:
+def _by_workers(rows: DataFrame, stream: ColumnAdder) -> DataFrame:
     """The rows with the columns that Python on the workers adds."""
     from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
@@ -141,7 +141,7 @@ def _by_workers(rows: DataFrame, stream: Stream) -> DataFrame:
     return plain.mapInArrow(functools.partial(_calibrated, stream, rows.columns), fields).toDF(*rows.columns, *names)
 
 
-def _calibrated(stream: Stream, names: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _calibrated(stream: ColumnAdder, names: list[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On a worker, the Arrow batches of one task with the added columns."""
     levels = Levels()
     for batch in batches:

@@ -19,7 +19,7 @@ from typing import Self
 import numpy as np
 import polars as pl
 
-from calcli.batch import Batch, FloatArray, IntArray, Units
+from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits
 from calcli.diagrams.curves import Kind
 from calcli.evaluation.passes import Pass, Reading
 from calcli.evaluation.score_sums import SummedScores
@@ -68,7 +68,7 @@ class KeyedRows:
         (batch,) = batches
         key = keys[KEY].to_numpy().astype(np.int64)
         if self.unit is not None:
-            batch = replace(batch, units=Units(key % UNITS, column=self.unit))
+            batch = replace(batch, units=SamplingUnits(key % UNITS, column=self.unit))
         return batch, np.zeros_like(key) if self.folds is None else self.folds.of(key)
 
 

@@ -14,9 +14,9 @@ from calcli.listener import SILENT, Listener, stage
 from calcli.models.base import ColumnOptions, Model, Scale, open_model
 from calcli.models.stream import (
     AddedColumns,
+    ColumnAdder,
     ModelColumns,
     RowsWritten,
-    Stream,
     kept_columns,
     promised_format,
     write_rows,
@@ -231,7 +231,7 @@ def _here(
         for remark in added.remarks(source):
             listener.note(remark)
         with stage(listener, added.task):
-            return added, write_rows(Stream(added, bad_rows), source, kept, request.output, output_format), doubt
+            return added, write_rows(ColumnAdder(added, bad_rows), source, kept, request.output, output_format), doubt
 
 
 def _on_spark(
@@ -254,7 +254,7 @@ def _on_spark(
         if request.dry_run:
             return added, RowsWritten(0, 0), None
         with stage(listener, "calibrating on Spark"):
-            return added, write_with_added(table, Stream(added, request.bad_rows), kept, str(request.output)), None
+            return added, write_with_added(table, ColumnAdder(added, request.bad_rows), kept, str(request.output)), None
 
 
 def _result(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from calcli.batch import Edges, IntArray, Units
+from calcli.batch import Edges, IntArray, SamplingUnits
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, clustering
 from calcli.evaluation.drift import drift_asked, new_rows_on_cluster, observe, of_no_rows, rows_of
@@ -142,7 +142,7 @@ class _RowContext:
     units_fact: Mapping[str, Json] | None = None
     """The report's `data.units`."""
 
-    units: Units | None = None
+    units: SamplingUnits | None = None
     """The unit of each row."""
 
     groupings: Sequence[tuple[str, tuple[tuple[str | None, ...], IntArray]]] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calcli.batch import Batch, Units
+from calcli.batch import Batch, SamplingUnits
 from calcli.fitting import held_out
 from calcli.fitting.held_out import Holdout, predict_held_out, split_rows
 from calcli.methods import calibrator, catalog
@@ -15,10 +15,10 @@ FOLDS = 5
 
 
 @pytest.mark.parametrize("method", ["platt", "isotonic"])
-@pytest.mark.parametrize("units", [None, Units(np.arange(300) // 10)])
+@pytest.mark.parametrize("units", [None, SamplingUnits(np.arange(300) // 10)])
 @pytest.mark.parametrize("step", [1, 4])
 def test_what_a_calibrator_says_of_all_rows_is_what_one_fitted_on_the_other_folds_predicts(
-    method: str, units: Units | None, step: int, monkeypatch: pytest.MonkeyPatch
+    method: str, units: SamplingUnits | None, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each calibrator predicts a row once, be it of its own fold or of another."""
     rng = np.random.default_rng(0)

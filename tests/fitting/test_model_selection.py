@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs, Units
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SamplingUnits, SideInputs
 from calcli.fitting import model_selection, workers
 from calcli.fitting.held_out import HeldOutPredictions, Holdout, Splits, split_rows
 from calcli.fitting.model_selection import Outcome, choose, criterion, cross_validate
@@ -91,7 +91,7 @@ def named(*names: str) -> list[MethodSpec]:
 def test_processes_change_no_bit(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the linear algebra on one thread in both: on several it adds up in another order."""
     batch = of_four_classes() if kind == "four classes" else binary()
-    units = Units(np.arange(len(batch)), in_order=True) if kind == "in time" else None
+    units = SamplingUnits(np.arange(len(batch)), in_order=True) if kind == "in time" else None
     splits = split_rows(len(batch), HALVES, 0, units)
     methods = catalog.specs() if kind != "in time" else named("identity", "platt", "bbq", "heterogeneous")
     rows, sides = [*methods, misfits.row("behave")], SideInputs(blobs={"model": b"123"})

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from calcli.batch import Units
+from calcli.batch import SamplingUnits
 from calcli.errors import FitError, UsageError
 from calcli.fitting.held_out import CROSS_VALIDATED_ROWS, Holdout, KeyedFolds, split_rows
 
@@ -46,7 +46,7 @@ def test_a_share_is_one_split() -> None:
 )
 def test_groups_are_never_on_both_sides(groups: list[int], seed: int) -> None:
     _, codes = np.unique(groups, return_inverse=True)
-    splits = split_rows(len(codes), Holdout("cv", folds=3), seed, units=Units(codes))
+    splits = split_rows(len(codes), Holdout("cv", folds=3), seed, units=SamplingUnits(codes))
     np.testing.assert_array_equal(np.sum(splits.tests, axis=0), 1)
     for index, test in enumerate(splits.tests):
         assert not set(codes[test]) & set(codes[splits.train(index)])
@@ -54,7 +54,7 @@ def test_groups_are_never_on_both_sides(groups: list[int], seed: int) -> None:
 
 def test_time_goes_forward() -> None:
     moment = np.random.default_rng(0).permutation(np.repeat(np.arange(30), 4))
-    splits = split_rows(120, Holdout("cv", folds=4), 0, units=Units(moment, in_order=True))
+    splits = split_rows(120, Holdout("cv", folds=4), 0, units=SamplingUnits(moment, in_order=True))
     assert len(splits) == 4
     for index, test in enumerate(splits.tests):
         assert moment[splits.train(index)].max() < moment[test].min()
@@ -66,7 +66,7 @@ def test_time_goes_forward() -> None:
 @pytest.mark.parametrize("rest", [[1], [1, 2, 3]])
 def test_rows_after_a_first_moment_of_nearly_all_are_predicted(rest: list[int]) -> None:
     moment = np.array([0] * 40 + rest)
-    splits = split_rows(len(moment), Holdout("cv", folds=5), 0, units=Units(moment, in_order=True))
+    splits = split_rows(len(moment), Holdout("cv", folds=5), 0, units=SamplingUnits(moment, in_order=True))
     np.testing.assert_array_equal(splits.tests, [moment > 0])
 
 
@@ -75,7 +75,7 @@ def test_rows_after_a_first_moment_of_nearly_all_are_predicted(rest: list[int]) 
 def test_a_share_of_units_is_held_out_whole(units: list[int]) -> None:
     rank = np.array(units)
     chosen, last = (
-        split_rows(len(rank), Holdout("share", share=0.3), 0, units=Units(rank, in_order=in_order)).predicted
+        split_rows(len(rank), Holdout("share", share=0.3), 0, units=SamplingUnits(rank, in_order=in_order)).predicted
         for in_order in (False, True)
     )
     assert not set(rank[chosen]) & set(rank[~chosen])
@@ -87,9 +87,9 @@ def test_what_cannot_be_split_is_said() -> None:
     with pytest.raises(FitError, match="one row"):
         split_rows(1, Holdout.parse("cv:5", 1), 0)
     with pytest.raises(FitError, match="one group"):
-        split_rows(2, Holdout.parse("cv:5", 2), 0, units=Units(np.array([0, 0])))
+        split_rows(2, Holdout.parse("cv:5", 2), 0, units=SamplingUnits(np.array([0, 0])))
     with pytest.raises(FitError, match="one time"):
-        split_rows(5, Holdout("cv", folds=3), 0, units=Units(np.zeros(5, dtype=np.int64), in_order=True))
+        split_rows(5, Holdout("cv", folds=3), 0, units=SamplingUnits(np.zeros(5, dtype=np.int64), in_order=True))
     with pytest.raises(FitError, match="nothing on one side"):
         split_rows(2, Holdout.parse("0.1", 2), 0)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from calcli.artifacts import store
-from calcli.batch import Batch, Units
+from calcli.batch import Batch, SamplingUnits
 from calcli.errors import CalcliError
 from calcli.fitting.held_out import Holdout, predict_held_out, split_rows
 from calcli.methods import calibrator, catalog
@@ -252,7 +252,7 @@ def test_calibrators_that_a_choice_has_fitted_are_those_of_a_fit(
     """With some rows without weight, and with units."""
     monkeypatch.setattr("calcli.methods.trees.held_out_choice.CROSS_VALIDATED_ROWS", 500)
     batch, each = wrong_by_feature(rows, classes), np.arange(rows)
-    batch = replace(batch, weight=each % 3.0) if weighted else replace(batch, units=Units(each // 3))
+    batch = replace(batch, weight=each % 3.0) if weighted else replace(batch, units=SamplingUnits(each // 3))
     splits = [*split_rows(rows, Holdout("cv", folds=3), 3, batch.units)]
     settled = calibrator.settle(row, batch, row.resolve(), splits, seed=1)
     assert settled.params != row.resolve()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calcli.batch import Batch, Column, Units
+from calcli.batch import Batch, Column, SamplingUnits
 from calcli.methods import calibrator, pool
 from calcli.methods.graphs import training
 from calcli.methods.mbct import boosting
@@ -30,7 +30,7 @@ def alike(units: int = 60, classes: int = 2, seed: int = 0) -> Batch:
     number = rng.normal(size=units)[unit] + rng.normal(0.0, 1e-3, len(unit))
     label = rng.integers(0, classes, units)[unit]
     shuffled = rng.permutation(len(unit))
-    return Batch(score, label, None, {"number": Column("number", number)}, units=Units(unit)).take(shuffled)
+    return Batch(score, label, None, {"number": Column("number", number)}, units=SamplingUnits(unit)).take(shuffled)
 
 
 def mbct_splits(batch: Batch, many: bool) -> list[Split]:
@@ -61,7 +61,7 @@ def test_no_unit_is_on_both_sides_of_a_split(maker, many: bool, monkeypatch: pyt
         assert test.any()
         assert not set(unit[train]) & set(unit[test])
         assert train.sum() + test.sum() == len(batch)
-    in_order = replace(batch, units=Units(unit, in_order=True))
+    in_order = replace(batch, units=SamplingUnits(unit, in_order=True))
     splits = maker(in_order)
     for train, test in splits:
         assert unit[train].max() < unit[test].min()
@@ -69,7 +69,7 @@ def test_no_unit_is_on_both_sides_of_a_split(maker, many: bool, monkeypatch: pyt
 
 
 def test_rows_of_other_units_are_not_one() -> None:
-    batch = Batch(np.zeros(4), np.zeros(4, dtype=np.int64), units=Units(np.array([0, 1, 0, 1])))
+    batch = Batch(np.zeros(4), np.zeros(4, dtype=np.int64), units=SamplingUnits(np.array([0, 1, 0, 1])))
     rows = distinct(batch, 0)
     np.testing.assert_array_equal(np.sort(rows.units.rank), [0, 1])
     np.testing.assert_array_equal(rows.weights, [2.0, 2.0])

@@ -16,7 +16,7 @@ from typing import cast
 
 import numpy as np
 
-from calcli.batch import FloatArray, IntArray, Units
+from calcli.batch import FloatArray, IntArray, SamplingUnits
 from calcli.methods.base import Params, number
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.buffers import Buffers
@@ -162,7 +162,7 @@ class Search:
 
 
 def choose(
-    score: FloatArray, rows: Rows, units: Units | None, candidates: Sequence[Boosting], search: Search
+    score: FloatArray, rows: Rows, units: SamplingUnits | None, candidates: Sequence[Boosting], search: Search
 ) -> tuple[Boosting, int]:
     """The best candidate and its number of trees; `score` is the rows' own, before any calibration."""
     # A sample of many rows, with leaves of the same share of them.
@@ -202,7 +202,7 @@ def _on_a_share(boosting: Boosting, share: float) -> Boosting:
     return replace(boosting, growth=replace(growth, min_weight=max(1.0, share * growth.min_weight)))
 
 
-def _splits(score: FloatArray, rows: Rows, seed: int, units: Units | None) -> list[Split]:
+def _splits(score: FloatArray, rows: Rows, seed: int, units: SamplingUnits | None) -> list[Split]:
     """Rows to fit on and held-out rows. Equal rows, and those of a unit, are on one side."""
     most = FOLDS if len(rows) <= CROSS_VALIDATED_ROWS else 1
     if most == 1 and units is None:

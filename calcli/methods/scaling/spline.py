@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, SideInputs, Units
+from calcli.batch import Batch, FloatArray, SamplingUnits, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.methods.base import SETTINGS, Params, Sums, SumsMethod, candidates, number
 from calcli.numeric import curves
@@ -174,7 +174,7 @@ def _of_cells(sums: Sums) -> Iterator[tuple[Sample, Sample]]:
         yield Sample.of_cells(seen), Sample.of_cells(unseen)
 
 
-def _of_units(batch: Batch, units: Units, seed: int) -> Iterator[tuple[Sample, Sample]]:
+def _of_units(batch: Batch, units: SamplingUnits, seed: int) -> Iterator[tuple[Sample, Sample]]:
     """Each fold of the units: what is seen, and what is held out."""
     for split in splits_of_units(units, FOLDS, stream(seed, "spline")):
         seen, unseen = (_gathered(batch.take(side)).arrays for side in split)

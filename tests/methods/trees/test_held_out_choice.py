@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calcli.batch import Batch, Units
+from calcli.batch import Batch, SamplingUnits
 from calcli.fitting.held_out import Holdout, split_rows
 from calcli.methods.trees import held_out_choice
 from calcli.methods.trees.held_out_choice import enough
@@ -14,12 +14,12 @@ from calcli.numeric.seeded import Split
 ROWS = 300
 
 
-def batch(weight: np.ndarray | None = None, units: Units | None = None) -> Batch:
+def batch(weight: np.ndarray | None = None, units: SamplingUnits | None = None) -> Batch:
     rng = np.random.default_rng(0)
     return Batch(rng.normal(size=ROWS), rng.integers(0, 2, ROWS), weight, units=units)
 
 
-def given(holdout: str, units: Units | None = None) -> list[Split]:
+def given(holdout: str, units: SamplingUnits | None = None) -> list[Split]:
     return [*split_rows(ROWS, Holdout.parse(holdout, ROWS), 0, units)]
 
 
@@ -37,7 +37,7 @@ def test_one_split_is_enough_if_it_holds_out_as_much_as_the_methods_own(
 
 def test_of_moments_the_latest_judge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_out_choice, "CROSS_VALIDATED_ROWS", 200)
-    units = Units(np.arange(ROWS), in_order=True)
+    units = SamplingUnits(np.arange(ROWS), in_order=True)
     split = enough(batch(units=units), given("cv:5", units))
     assert split is not None
     assert split.test[-1]
