@@ -18,7 +18,7 @@ from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.checks import Count, Tally
 from calcli.tables.load import columns_of, encode_chunk, read_batches
 from calcli.tables.scores import Scale
-from calcli.tables.source import Data, Source
+from calcli.tables.source import Source
 
 Total = TypeVar("Total")
 
@@ -106,19 +106,6 @@ def add_up(gathering: Pass[Total], name: str, keep_going: bool, frames: Iterable
     for batches, others in reading.good_rows(frames, count):
         total = gathering.add(total, batches, others)
     return Passed(total, count, reading.scales)
-
-
-class TableRequest(Protocol):
-    """A request that names a table, and the cluster that it is on."""
-
-    @property
-    def data(self) -> Data: ...
-    @property
-    def input_format(self) -> str | None: ...
-    @property
-    def delimiter(self) -> str | None: ...
-    @property
-    def master(self) -> str | None: ...
 
 
 class Table(Protocol):

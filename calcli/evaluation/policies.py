@@ -29,7 +29,7 @@ from calcli.reports.schema import Report
 from calcli.state import Json
 from calcli.tables.binding import bind_unscored
 from calcli.tables.load import load
-from calcli.tables.source import open_source
+from calcli.tables.request import open_table
 
 REPLICATES = 1000
 """Bootstrap replicates for the interval of a cost, where the request gives no number."""
@@ -91,7 +91,7 @@ def evaluate_intervals(request: EvaluateRequest, models: Mapping[str, IntervalMo
         raise UsageError("--engine spark measures scores, and not intervals", hint="evaluate a sample of the rows")
     first = next(iter(models.values())).binding
     features = tuple(dict.fromkeys(feature for model in models.values() for feature in model.binding.features))
-    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+    with open_table(request) as source:
         binding = bind_unscored(source, request.flags, known=replace(first, features=features))
         with stage(listener, "reading"):
             loaded = load(source, binding, features=True, bad_rows=request.bad_rows)

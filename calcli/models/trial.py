@@ -34,8 +34,8 @@ from calcli.reports.schema import RAW, DataFacts, ScoreSource, Seconds
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded, load
-from calcli.tables.request import BadRows, Engine
-from calcli.tables.source import Data, Source
+from calcli.tables.request import BadRows, EngineRequest
+from calcli.tables.source import Source
 
 
 class Contender(NamedTuple):
@@ -137,19 +137,9 @@ class TrialRows:
         raise NotImplementedError
 
 
-class TrialTable(Protocol):
-    """The fields of a request that say which table the rows are of, and how many are handed over by a cluster."""
+class TrialTable(EngineRequest, Protocol):
+    """A request of a trial, whose rows may be a sample that a cluster hands over."""
 
-    @property
-    def data(self) -> Data: ...
-    @property
-    def input_format(self) -> str | None: ...
-    @property
-    def delimiter(self) -> str | None: ...
-    @property
-    def engine(self) -> Engine: ...
-    @property
-    def master(self) -> str | None: ...
     @property
     def sample(self) -> int | None: ...
     @property

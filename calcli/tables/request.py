@@ -1,14 +1,14 @@
-"""The options of a cluster. They are checked also where there is none, so nothing of Spark's is imported."""
+"""Requests that name a table: opened here, or on a cluster, whose options are checked also where there is none."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from calcli.errors import UsageError
 from calcli.places import Database, place
-from calcli.tables.source import Data
+from calcli.tables.source import Data, Source, open_source
 
 Engine: TypeAlias = Literal["local", "spark"]
 """Where the work is done: on this machine, or on a cluster."""
@@ -16,6 +16,31 @@ Engine: TypeAlias = Literal["local", "spark"]
 
 TABLE = "table:"
 """Before the name of a table that Spark knows: `table:db.scores`."""
+
+
+class TableRequest(Protocol):
+    """The fields of a request that say which table it is about."""
+
+    @property
+    def data(self) -> Data: ...
+    @property
+    def input_format(self) -> str | None: ...
+    @property
+    def delimiter(self) -> str | None: ...
+
+
+class EngineRequest(TableRequest, Protocol):
+    """The fields of a request whose table may be on a cluster."""
+
+    @property
+    def engine(self) -> Engine: ...
+    @property
+    def master(self) -> str | None: ...
+
+
+def open_table(request: TableRequest, *, last: int | None = None) -> Source:
+    """The table of a request on this machine; `last` is how many of its files are taken, None for all."""
+    return open_source(request.data, format=request.input_format, delimiter=request.delimiter, last=last)
 
 
 def paths_of(data: Data, input_format: str | None, delimiter: str | None) -> list[str]:

@@ -23,7 +23,7 @@ from calcli.models.stream import (
 )
 from calcli.places import place
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.request import BadRows, Engine, check_master, check_parquet, paths_of
+from calcli.tables.request import BadRows, Engine, check_master, check_parquet, open_table, paths_of
 from calcli.tables.side_tables import MemberColumns, find_members
 from calcli.tables.source import Data, Source, open_source
 
@@ -221,7 +221,7 @@ def _here(
 ) -> tuple[Columns, RowsWritten, str | None]:
     """The columns added on this machine, the rows that were written, and why their score may be another one."""
     output_format = promised_format(request.output, request.output_format)
-    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+    with open_table(request) as source:
         with stage(listener, "looking at the columns"):
             added = columns(source)
             kept = kept_columns(source, request.keep, added)

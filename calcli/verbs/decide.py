@@ -31,9 +31,9 @@ from calcli.state import Json
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
 from calcli.tables.load import load as load_rows
-from calcli.tables.request import BadRows
+from calcli.tables.request import BadRows, open_table
 from calcli.tables.side_tables import read_costs
-from calcli.tables.source import Data, open_source
+from calcli.tables.source import Data
 from calcli.version import VERSION
 
 SCHEMA = "calcli.decision/1"
@@ -128,7 +128,7 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
     ask: DecisionGoal = request if request.cost_file is None else replace(request, costs=((), ()))
     ask.check()
     model = None if request.artifact is None else load(request.artifact)
-    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+    with open_table(request) as source:
         target = target_of(source, request.output, "policy")
         features = model is not None and model.needs_features
         with stage(listener, "looking at the columns"):
@@ -163,7 +163,7 @@ def _intervals(request: DecideRequest, listener: Listener) -> DecideResult:
     request.check()
     if request.artifact is not None:
         raise UsageError("--intervals are for predictions in the table: --with is a calibrator", hint="leave it out")
-    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+    with open_table(request) as source:
         target = target_of(source, request.output, "policy")
         with stage(listener, "looking at the columns"):
             binding = bind_amounts(source, request.flags, request)

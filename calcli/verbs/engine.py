@@ -6,26 +6,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from calcli.evaluation.passes import ClusterTable, LocalTable, TableRequest
-from calcli.tables.request import BadRows, Engine, paths_of
-from calcli.tables.source import open_source
+from calcli.evaluation.passes import ClusterTable, LocalTable
+from calcli.tables.request import BadRows, EngineRequest, open_table, paths_of
 
 
-class EngineRequest(TableRequest, Protocol):
-    """A request that names an engine."""
+class BadRowsRequest(EngineRequest, Protocol):
+    """A request that names an engine, and what is to be done with bad rows."""
 
     @property
     def bad_rows(self) -> BadRows: ...
-    @property
-    def engine(self) -> Engine: ...
 
 
 @contextmanager
-def opened(request: EngineRequest) -> Iterator[LocalTable | ClusterTable]:
+def opened(request: BadRowsRequest) -> Iterator[LocalTable | ClusterTable]:
     """The table of a request, opened on its engine."""
     keep_going = request.bad_rows == "null"
     if request.engine == "local":
-        with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+        with open_table(request) as source:
             yield LocalTable.of(source, keep_going=keep_going)
         return
     from calcli.spark.engine import spark_table

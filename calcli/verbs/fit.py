@@ -14,8 +14,7 @@ from calcli.reports.groups import score_warnings, unit_warnings
 from calcli.reports.measuring import raw_probabilities, report_on
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import judge_scale
-from calcli.tables.request import check_master
-from calcli.tables.source import open_source
+from calcli.tables.request import check_master, open_table
 
 
 def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
@@ -46,7 +45,7 @@ def trial_rows(
 ) -> Iterator[TrialRows]:
     """The rows that calibrators are learned on, here or on a cluster. `unit` is the column whose values stay whole."""
     if request.engine == "local":
-        with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+        with open_table(request) as source:
             yield TrialRows(source)
         return
     from calcli.spark.sample import sampled_table

@@ -71,8 +71,8 @@ from calcli.state import Json
 from calcli.tables.binding import bind, bind_unscored
 from calcli.tables.binding_types import Flags
 from calcli.tables.load import load
-from calcli.tables.request import check_master
-from calcli.tables.source import Source, open_source
+from calcli.tables.request import check_master, open_table
+from calcli.tables.source import Source
 from calcli.verbs.fit import trial_rows
 from calcli.verbs.refit_calibrator import RefitResult, refit_calibrator
 
@@ -285,7 +285,7 @@ def _open(request: RefitRequest) -> Source:
     nights = request.pool_nights
     if nights is not None and nights < 1:
         raise UsageError(f"--pool-nights {nights}: at least one night is needed")
-    source = open_source(request.data, format=request.input_format, delimiter=request.delimiter, last=nights)
+    source = open_table(request, last=nights)
     if nights is not None and not source.paths:
         source.close()
         raise UsageError(f"--pool-nights {nights} counts files, and {source.name} is none", hint="name the files")

@@ -34,7 +34,7 @@ from calcli.tables.binding import Task, bind_unscored
 from calcli.tables.binding_types import Binding, Dropped, Flags
 from calcli.tables.features import model_features
 from calcli.tables.load import load as load_rows
-from calcli.tables.request import BadRows
+from calcli.tables.request import BadRows, open_table
 from calcli.tables.side_tables import load_auxiliary, load_numbers
 from calcli.tables.source import Data, Source, open_source
 from calcli.uncertainty.decomposition import SeenFeatures, make
@@ -151,7 +151,7 @@ def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult
     settings = request.settings()
     extras.require("catboost", "an ensemble")
     user_model, side = _user_model(request)
-    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+    with open_table(request) as source:
         target = target_of(source, request.output, settings.kind)
         binding = _bind(source, request, user_model)
         if request.dry_run:
@@ -272,7 +272,7 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
     """Measure each ensemble, and the single model that one would have without it, on the same rows."""
     request.check()
     models = _load_named(request.ensembles)
-    with open_source(request.data, format=request.input_format, delimiter=request.delimiter) as source:
+    with open_table(request) as source:
         # The rows, with the features that any of the ensembles reads.
         binding = _common_binding(source, request.flags, models)
         for note in binding.notes:
