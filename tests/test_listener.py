@@ -12,7 +12,7 @@ from tests.support.shell import ROOT
 
 DATA = """
 import calcli
-from calcli.engines import notebook
+from calcli import listener as notebook
 from tests.support.samples import visits
 rows = visits(300)
 """
