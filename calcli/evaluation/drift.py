@@ -30,8 +30,8 @@ from calcli.evaluation.request import EvaluateRequest, NamedScores
 from calcli.evaluation.score_passes import ScoredRows
 from calcli.fitting.held_out import Mask
 from calcli.metrics.base import Scored
+from calcli.models.base import Model
 from calcli.models.calibrator import CalibratorModel
-from calcli.models.intervals import IntervalModel
 from calcli.numeric.e_process import (
     BETS,
     CHANCES,
@@ -65,7 +65,7 @@ _WORDS = {
 }
 
 
-def drift_baseline_of(model: CalibratorModel) -> DriftBaseline | None:
+def drift_baseline_of(model: Model) -> DriftBaseline | None:
     """The residuals at the fit of an artifact; None where no rows were held out."""
     return DriftBaseline.from_json(model.manifest.fit.get("residuals"))
 
@@ -217,7 +217,7 @@ class _DriftPass(Pass[_DriftTotal]):
 
 
 def observe(
-    model: CalibratorModel | IntervalModel,
+    model: Model,
     state: Path | Url,
     names: Sequence[str],
     new_rows: Callable[[frozenset[str]], NewRows | None],
@@ -240,7 +240,7 @@ def observe(
     promises
         What a policy promises, of whatever rows; empty where nothing is promised.
     """
-    baseline = None if isinstance(model, IntervalModel) else drift_baseline_of(model)
+    baseline = drift_baseline_of(model)
     if baseline is None and not promises:
         raise UsageError(
             f"{model.path} does not know how calibrated it was on held-out rows, so that nothing can have moved since",

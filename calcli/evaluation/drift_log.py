@@ -16,8 +16,7 @@ from calcli.artifacts import strictjson
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
 from calcli.errors import FileSystemError, UsageError
-from calcli.models.calibrator import CalibratorModel
-from calcli.models.intervals import IntervalModel
+from calcli.models.base import Model
 from calcli.numeric.e_process import EProcess, Night, between_nights
 from calcli.places import Url, stores
 
@@ -68,7 +67,7 @@ class DriftLog:
     promised: EProcess | None = None
 
     @classmethod
-    def read(cls, path: Path | Url, model: CalibratorModel | IntervalModel, chances: FloatArray) -> DriftLog:
+    def read(cls, path: Path | Url, model: Model, chances: FloatArray) -> DriftLog:
         """The observations so far; none where the file is not there, or is of another generation."""
         identity = str(model.sha256)
         empty = cls(identity, EProcess.at_first(chances))

@@ -18,8 +18,9 @@ from calcli.errors import UsageError
 from calcli.evaluation.request import seen_before
 from calcli.files import as_text
 from calcli.listener import SILENT, Listener, stage
-from calcli.models.calibrator import CalibratorModel, load
-from calcli.models.intervals import IntervalModel, amounts_of, bind_amounts, interval_model
+from calcli.models.base import Model
+from calcli.models.calibrator import load
+from calcli.models.intervals import amounts_of, bind_amounts, interval_model
 from calcli.models.policy import rows_of, uncalibrated, with_policy
 from calcli.models.requests import target_of
 from calcli.numeric.links import probabilities
@@ -83,7 +84,7 @@ class DecideResult:
     """
 
     path: Path | Url | None
-    model: CalibratorModel | IntervalModel
+    model: Model
     choice: Choice
     data: DataFacts
     binding: Binding
