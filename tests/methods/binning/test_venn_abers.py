@@ -80,7 +80,7 @@ def test_the_interval_holds_the_merged_probability_and_narrows() -> None:
 @pytest.mark.parametrize("digits", [2, 9])
 def test_the_venn_abers_package_agrees(digits: int) -> None:
     pytest.importorskip("venn_abers")
-    from venn_abers import VennAbers
+    from venn_abers import VennAbers as Peer
 
     def table(batch: Batch) -> np.ndarray:
         prob = np.round(1 / (1 + np.exp(-batch.score)), digits)
@@ -88,7 +88,7 @@ def test_the_venn_abers_package_agrees(digits: int) -> None:
 
     train, test = table(ordinary(1500, seed=1)), table(ordinary(800, seed=2))
     train, test = np.clip(train, 1e-6, 1 - 1e-6), np.clip(test, 1e-6, 1 - 1e-6)
-    peer = VennAbers()
+    peer = Peer()
     peer.fit(train, ordinary(1500, seed=1).labels)
     expected, pair = peer.predict_proba(test)
     batch = Batch(np.log(train[:, 1] / (1 - train[:, 1])), ordinary(1500, seed=1).labels)
