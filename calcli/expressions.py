@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from calcli.batch import FloatArray, Role
+from calcli.numeric import links
 
 Operator: TypeAlias = Literal["+", "-", "*", "/"]
 FunctionName: TypeAlias = Literal["exp", "ln", "abs", "least", "greatest"]
@@ -327,3 +328,39 @@ def interpolate(x: Term, points: FloatArray, values: FloatArray) -> Term:
         start, slope = float(values[place]), float((values[place + 1] - values[place]) / (high - low))
         pieces.append(slope * (x - low) + start if slope else Number(start))
     return steps(x, points, [*pieces, Number(float(values[-1]))], "left")
+
+
+# The links of `calcli.numeric.links`, as terms.
+
+
+def logits(prob: Terms) -> Terms:
+    """The log-odds of probabilities, or a log-probability for each class."""
+    logs = tuple(ln(clip(one, links.LEAST, 1.0)) for one in prob)
+    return logs if len(prob) > 1 else (logs[0] - ln(clip(1.0 - prob[0], links.LEAST_REST, 1.0)),)
+
+
+def drawn_in(z: Term) -> Term:
+    """Log-odds that are drawn in far out."""
+    above, below = (ln(greatest(way + (1.0 - links.FAR), Number(1.0))) for way in (z, -1.0 * z))
+    return clip(z, -links.FAR, links.FAR) + above - below
+
+
+def scores(prob: Terms) -> Terms:
+    """The scores that stand for probabilities.
+
+    Of two classes the logarithms of p and of 1 - p are drawn in each by itself, which is shorter: where one of them is,
+    the other is 0 to twelve digits.
+    """
+
+    def log(p: Term, least: float) -> Term:
+        far = ln(greatest((1.0 - links.FAR) - ln(greatest(p, Number(least))), Number(1.0)))
+        return ln(clip(p, links.CLIP, 1.0)) - far
+
+    if len(prob) == 1:
+        return (log(prob[0], links.LEAST) - log(1.0 - prob[0], links.LEAST_REST),)
+    return tuple(log(one, links.LEAST) for one in prob)
+
+
+def probabilities(score: Terms) -> Terms:
+    """The probabilities of a score."""
+    return (sigmoid(score[0]),) if len(score) == 1 else softmax(score)

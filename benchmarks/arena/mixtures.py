@@ -17,8 +17,8 @@ from pairs import Pair, pairs
 from scipy.optimize import minimize
 
 from calcli.batch import FloatArray, IntArray
-from calcli.fitting.auto import FOLDS
 from calcli.methods import calibrator, catalog, pool
+from calcli.models.auto import FOLDS
 from calcli.numeric.links import log_softmax
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import folds, stream

@@ -29,8 +29,8 @@ from gbdt_uncertainty_synthetic import heart, spiral
 
 import calcli
 from calcli.batch import FloatArray
-from calcli.ensembles.load import load_ensemble
 from calcli.metrics.ranking import ood_auc, rejection_ratio
+from calcli.models.ensemble import load_ensemble
 from calcli.uncertainty.decomposition import Members, SeenFeatures, decompose, make
 
 Numbers = dict[str, dict[str, float | None]]

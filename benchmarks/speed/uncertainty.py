@@ -18,8 +18,8 @@ from pathlib import Path
 import polars as pl
 
 import calcli
-from calcli.ensembles.load import load_ensemble
 from calcli.learners import catboost as learner
+from calcli.models.ensemble import load_ensemble
 from calcli.tables.load import load
 from calcli.tables.source import open_source
 

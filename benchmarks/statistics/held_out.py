@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import Batch, FloatArray
-from calcli.fitting.held_out import Holdout, predict_held_out, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.metrics.base import Scored
 from calcli.metrics.paired import missing, paired, widened
 from calcli.metrics.proper import nll
+from calcli.models.held_out import Holdout, predict_held_out, split_rows
 from calcli.numeric.links import sigmoid
 
 FRESH = np.random.default_rng(1).normal(-1.0, 1.2, 20_000)

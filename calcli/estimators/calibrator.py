@@ -161,8 +161,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         return self
 
     def _fitted(self, rows: Rows) -> FitResult:
-        from calcli.fitting.recipe import Recipe
         from calcli.listener import here
+        from calcli.models.recipe import Recipe
         from calcli.models.requests import FitRequest
         from calcli.verbs.fit import fit
 

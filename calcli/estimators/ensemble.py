@@ -15,7 +15,7 @@ from calcli.estimators.calibrator import labels_and_classes, seed_of
 
 if TYPE_CHECKING:
     from calcli.batch import FloatArray
-    from calcli.ensembles.load import EnsembleModel
+    from calcli.models.ensemble import EnsembleModel
     from calcli.uncertainty.decomposition import Decomposed
     from calcli.uncertainty.ensemble import Kind, Task
 

@@ -25,13 +25,12 @@ from calcli.batch import Batch, FloatArray, LabelArray
 from calcli.decisions.measure import Promised
 from calcli.errors import UsageError
 from calcli.evaluation.drift_log import DriftLog, Observation, alone_with, evenly
-from calcli.evaluation.passes import ClusterTable, Pass, Reading
 from calcli.evaluation.request import EvaluateRequest, NamedScores
 from calcli.evaluation.score_passes import ScoredRows
-from calcli.fitting.held_out import Mask
 from calcli.metrics.base import Scored
 from calcli.models.base import Model
 from calcli.models.calibrator import CalibratorModel
+from calcli.models.held_out import Mask
 from calcli.numeric.e_process import (
     BETS,
     CHANCES,
@@ -51,6 +50,7 @@ from calcli.places import Url, folder
 from calcli.reports.drift_baseline import DriftBaseline, each_class
 from calcli.reports.groups import TableRows
 from calcli.state import Json
+from calcli.tables.passes import ClusterTable, Pass, Reading
 
 ALPHA = 0.05
 """The probability of ever finding drift in calibration that does not move."""

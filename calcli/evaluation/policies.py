@@ -17,9 +17,9 @@ from calcli.errors import UsageError
 from calcli.evaluation.drift import Promises, observe, of_no_rows, rows_of
 from calcli.evaluation.request import EvaluateRequest, NamedScores
 from calcli.evaluation.score_passes import BufferedScores
-from calcli.fitting.held_out import Mask
 from calcli.listener import Listener, stage
 from calcli.models.calibrator import CalibratorModel
+from calcli.models.held_out import Mask
 from calcli.models.intervals import IntervalModel, measured_amounts
 from calcli.models.policy import measured_rows
 from calcli.places import folder

@@ -1,7 +1,7 @@
 """The passes that measure scores: `ScorePass` for metrics, `CurvePass` for pictures, `RowCountPass` before them.
 
 On this machine the probabilities of every row under each score are held. Of too many rows, and on a cluster, only the
-sums are kept that metrics and curves need (`calcli.evaluation.score_sums`).
+sums are kept that metrics and curves need (`calcli.reports.score_sums`).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from calcli.batch import Batch, FloatArray, IntArray, LabelArray, spans
 from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.errors import UsageError
 from calcli.evaluation.clusters import Clustering
-from calcli.evaluation.passes import Pass, Reading
 from calcli.evaluation.request import ComparedScore, scale_checks
-from calcli.evaluation.score_sums import GroupedSums, SummedScores
 from calcli.metrics.base import Clusters, Scored
 from calcli.metrics.bootstrap import Bootstrap
 from calcli.reports.measuring import Candidate, Measurements, class_weights
 from calcli.reports.schema import Seconds
+from calcli.reports.score_sums import GroupedSums, SummedScores
 from calcli.tables.binding_types import Binding
 from calcli.tables.load import join_batches
+from calcli.tables.passes import Pass, Reading
 from calcli.tables.scores import Scale
 
 HELD = 50_000_000

@@ -35,7 +35,6 @@ from calcli.expressions import (
     Term,
     Terms,
 )
-from calcli.numeric import link_terms
 from calcli.numeric.links import sigmoid, softmax
 from calcli.numeric.seeded import stream
 from calcli.state import Json
@@ -81,13 +80,13 @@ def _validity(values: tuple[Input, ...], *, probabilities: bool) -> Condition:
 def _score(values: tuple[Input, ...], binding: Binding) -> Terms:
     probabilities = binding.score.kind == "prob"
     if len(values) == 1 or not binding.binary:
-        return link_terms.scores(values) if probabilities else values
+        return terms.scores(values) if probabilities else values
     positive = binding.classes.index(index_order(binding)[1])
     pair = (values[positive], values[1 - positive])
     if not probabilities:
         return (pair[0] - pair[1],)
-    logs = link_terms.logits(pair)
-    return (link_terms.drawn_in(logs[0] - logs[1]),)
+    logs = terms.logits(pair)
+    return (terms.drawn_in(logs[0] - logs[1]),)
 
 
 Values: TypeAlias = "list[float | str | bool | None]"

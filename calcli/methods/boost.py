@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli import expressions as terms
 from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.errors import UsageError
 from calcli.expressions import Inputs, Terms, total
@@ -26,7 +27,6 @@ from calcli.methods.base import SETTINGS, Chosen, Params, Section, number
 from calcli.methods.calibrator import FittedMethod, formula_of
 from calcli.methods.trees.coding import sums
 from calcli.methods.trees.held_out_choice import best, distinct, enough, held_out_splits
-from calcli.numeric import link_terms
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import Split, class_order, ordered
@@ -126,14 +126,14 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
     if model is None:
         return prob
     order = _order(state, len(prob) if len(prob) > 1 else 2)
-    before = link_terms.scores(prob)
+    before = terms.scores(prob)
     signed = [before[0] if order[0] == 0 else -1.0 * before[0]] if len(prob) == 1 else [before[at] for at in order]
     names = [name for name in model.feature_names_ if name not in features]
     columns = {**features, **dict(zip(names, signed, strict=True))}
     added = sums(trees(model, _levels(state, features)), columns)
     if len(prob) == 1:
-        return link_terms.probabilities((before[0] + (added[0] if order[0] == 0 else -1.0 * added[0]),))
-    moved = link_terms.probabilities(tuple(before[at] + more for at, more in zip(order, added, strict=True)))
+        return terms.probabilities((before[0] + (added[0] if order[0] == 0 else -1.0 * added[0]),))
+    moved = terms.probabilities(tuple(before[at] + more for at, more in zip(order, added, strict=True)))
     whole = total([prob[at] for at in order])
     by_class = dict(zip(order.tolist(), (whole * one for one in moved), strict=True))
     return tuple(by_class.get(at, one) for at, one in enumerate(prob))

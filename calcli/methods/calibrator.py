@@ -24,7 +24,6 @@ from calcli.expressions import Inputs, Term, Terms
 from calcli.methods import catalog
 from calcli.methods.base import READS, SETTINGS, WHOLE_TABLE, Chosen, Method, Params, Section, Sums, SumsMethod
 from calcli.methods.spec import MethodSpec
-from calcli.numeric import link_terms
 from calcli.numeric.links import GREATEST, LEAST, against_rest, log_odds, open_interval, probabilities
 from calcli.numeric.pooled import Pooled
 from calcli.numeric.seeded import Split
@@ -411,8 +410,8 @@ def score_formula_of(calibrator: FittedMethod, score: Terms) -> Terms:
     if calibrator.spec.name == "platt" and len(score) == 1:
         state = calibrator.state
         moved = state.number("a") * score[0] + state.number("b")
-        return (link_terms.drawn_in(terms.clip(moved, _LEAST, _MOST)),)
-    return link_terms.scores(formula_of(calibrator, score, {}))
+        return (terms.drawn_in(terms.clip(moved, _LEAST, _MOST)),)
+    return terms.scores(formula_of(calibrator, score, {}))
 
 
 def _formula(calibrator: FittedMethod, score: Terms, features: Inputs) -> Terms:

@@ -12,12 +12,12 @@ from calcli.artifacts.store import Artifact
 from calcli.batch import Edges, FloatArray, SideInputs
 from calcli.decisions.policy import Policy
 from calcli.errors import ArtifactError, UsageError
-from calcli.fitting.side_inputs import LoadedSideInputs, kept_sides, read_edges
 from calcli.homes import ShownInNotebook
 from calcli.methods import catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.models.base import RULE, ColumnOptions, Contents, Model, check_reads
 from calcli.models.columns import CalibratedColumns, DecisionColumns
+from calcli.models.side_inputs import LoadedSideInputs, kept_sides, read_edges
 from calcli.models.stream import ModelColumns
 from calcli.places import Url
 from calcli.state import Json, State, damage_reported

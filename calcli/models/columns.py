@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.decisions.policy import (
     DECISION,
@@ -31,7 +32,6 @@ from calcli.expressions import Term, Terms, choose
 from calcli.methods.calibrator import FittedMethod, formula_of
 from calcli.models.base import Scale
 from calcli.models.stream import Computed, ModelColumns
-from calcli.numeric import link_terms
 from calcli.numeric.links import logits
 from calcli.tables import arrays
 from calcli.tables.arrays import Levels, index_order
@@ -95,7 +95,7 @@ class CalibratedColumns(ModelColumns):
     def terms(self, prob: Terms) -> dict[str, Term]:
         """The columns without extras, of the probabilities of `formula`; null where `compute` finds a bad row."""
         valid = table_inputs(self.binding).valid
-        values = prob if self.scale == "prob" else link_terms.logits(prob)
+        values = prob if self.scale == "prob" else terms.logits(prob)
         return {name: choose(valid, value, None) for name, value in zip(self.names, values, strict=True)}
 
     def formulas(self) -> dict[str, Term]:

@@ -23,14 +23,14 @@ from calcli.decisions.goal import Choice, DecisionGoal
 from calcli.decisions.measure import Rows
 from calcli.decisions.policy import AnyRule, SetRule
 from calcli.errors import DataError
-from calcli.fitting.held_out import Mask
-from calcli.fitting.learn import FitOutcome, learn
-from calcli.fitting.recipe import Recipe
-from calcli.fitting.side_inputs import NOTHING_LOADED
 from calcli.listener import SILENT
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.columns import codes
+from calcli.models.held_out import Mask
+from calcli.models.learn import FitOutcome, learn
+from calcli.models.recipe import Recipe
 from calcli.models.requests import write
+from calcli.models.side_inputs import NOTHING_LOADED
 from calcli.places import Url
 from calcli.reports.groups import LabelCheck, TableRows, groups, in_units, numbers, values_of
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on

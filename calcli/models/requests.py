@@ -15,13 +15,13 @@ from calcli.artifacts.manifest import JsonObject, Manifest
 from calcli.artifacts.strictjson import as_json
 from calcli.errors import UsageError
 from calcli.files import as_text
-from calcli.fitting.learn import FitOutcome
-from calcli.fitting.recipe import AUTO, Recipe
-from calcli.fitting.side_inputs import NO_SIDE_FILES, NOTHING_LOADED, LoadedSideInputs, SideFiles
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
 from calcli.models.calibrator import CalibratorModel
+from calcli.models.learn import FitOutcome
+from calcli.models.recipe import AUTO, Recipe
+from calcli.models.side_inputs import NO_SIDE_FILES, NOTHING_LOADED, LoadedSideInputs, SideFiles
 from calcli.places import Url, folder
 from calcli.reports.conditions import Guard
 from calcli.reports.schema import RAW, DataFacts, Report

@@ -12,15 +12,15 @@ from typing import NamedTuple, Protocol
 
 from calcli.batch import Batch, FloatArray
 from calcli.diagrams.curves import Kind
-from calcli.fitting.auto import Evidence
-from calcli.fitting.learn import FitOutcome, Sampled
-from calcli.fitting.recipe import Recipe
-from calcli.fitting.side_inputs import LoadedSideInputs, SideFiles, load_side_inputs
 from calcli.listener import Listener, stage
 from calcli.methods.calibrator import FittedMethod
 from calcli.metrics.base import Folds, Options
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.paired import FoldFits
+from calcli.models.auto import Evidence
+from calcli.models.learn import FitOutcome, Sampled
+from calcli.models.recipe import Recipe
+from calcli.models.side_inputs import LoadedSideInputs, SideFiles, load_side_inputs
 from calcli.reports.groups import in_units
 from calcli.reports.measuring import (
     Candidate,

@@ -22,7 +22,6 @@ import polars as pl
 import pyarrow as pa
 
 from calcli.errors import DataError
-from calcli.evaluation.passes import Pass, Passed, add_up
 from calcli.reports.groups import MOST_GROUPS
 from calcli.spark.session import (
     KEY,
@@ -44,6 +43,7 @@ from calcli.tables.arrays import numbers
 from calcli.tables.binding import label_column, with_scale
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.labels import MOST
+from calcli.tables.passes import Pass, Passed, add_up
 from calcli.tables.source import Source
 from calcli.tables.weights import WeightSums
 

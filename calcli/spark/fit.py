@@ -15,15 +15,15 @@ from pathlib import Path
 
 from calcli.artifacts import store
 from calcli.errors import FitError, UsageError
-from calcli.fitting.held_out import Holdout, KeyedFolds
-from calcli.fitting.learn import FitOutcome
-from calcli.fitting.recipe import AUTO, prior_ratio_of
 from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import FittedMethod, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics.catalog import MetricSpec
+from calcli.models.held_out import Holdout, KeyedFolds
+from calcli.models.learn import FitOutcome
+from calcli.models.recipe import AUTO, prior_ratio_of
 from calcli.models.requests import FitRequest, FitResult, keep
 from calcli.places import Url, folder
 from calcli.reports.drift_baseline import DriftBaseline

@@ -21,10 +21,6 @@ import polars as pl
 
 from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits
 from calcli.diagrams.curves import Kind
-from calcli.evaluation.passes import Pass, Reading
-from calcli.evaluation.score_sums import SummedScores
-from calcli.fitting.held_out import KeyedFolds
-from calcli.fitting.learn import reweighted
 from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import FittedMethod, PostProcessing
@@ -34,12 +30,16 @@ from calcli.metrics.base import Folds, Options, Scored
 from calcli.metrics.forms import OfProblems
 from calcli.metrics.gathered import UNITS
 from calcli.metrics.ranking import AUC_SUMS, Cells
+from calcli.models.held_out import KeyedFolds
+from calcli.models.learn import reweighted
 from calcli.reports.drift_baseline import LogOdds, Products
 from calcli.reports.groups import LabelCheck
 from calcli.reports.measuring import class_names, class_weights, raw_candidate
 from calcli.reports.schema import RAW
+from calcli.reports.score_sums import SummedScores
 from calcli.spark.session import KEY
 from calcli.tables.binding_types import Binding
+from calcli.tables.passes import Pass, Reading
 from calcli.tables.scores import Scale
 
 MOST_SCORES = 1 << 18

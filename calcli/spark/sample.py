@@ -17,12 +17,12 @@ import polars as pl
 
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.export.dialects import find, quoted
-from calcli.fitting.auto import Evidence
-from calcli.fitting.held_out import Holdout
-from calcli.fitting.learn import FitOutcome, Sampled
 from calcli.listener import Listener, stage
 from calcli.methods.calibrator import PLAIN, FittedMethod
 from calcli.metrics.base import Options
+from calcli.models.auto import Evidence
+from calcli.models.held_out import Holdout
+from calcli.models.learn import FitOutcome, Sampled
 from calcli.models.trial import Judgement, TrialRows, TrialTable
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import Measurements, class_weights, facts_of

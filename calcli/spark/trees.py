@@ -17,7 +17,6 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import Batch, FloatArray, IntArray, spans
-from calcli.fitting.learn import Sampled
 from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, Sums
@@ -32,6 +31,7 @@ from calcli.methods.mbct.kernels import Cells, Children, Rule, Splits, predict, 
 from calcli.methods.mbct.kernels.predict import Walk
 from calcli.methods.mbct.level_passes import Growth, Mask, Nodes, Rows, cells_of_sums
 from calcli.methods.mbct.mbct import Start, Whole, prepared, rows_of, weighted_rows
+from calcli.models.learn import Sampled
 from calcli.models.requests import FitRequest
 from calcli.numeric.moments import ScoreMoments
 from calcli.spark.engine import SparkTable, in_blocks, persisted, sum_of_blocks

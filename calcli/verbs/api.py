@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 
-from calcli.ensembles.load import load_ensemble as load_ensemble
 from calcli.evaluation.request import EvaluateRequest
-from calcli.fitting.side_inputs import SideFiles as SideFiles
 from calcli.listener import Listener, here
 from calcli.metrics.base import Options as Options
 from calcli.models.calibrator import load as load
+from calcli.models.ensemble import load_ensemble as load_ensemble
 from calcli.models.requests import FitRequest, RefitRequest
+from calcli.models.side_inputs import SideFiles as SideFiles
 from calcli.places import Database as Database
 from calcli.places.stores import storage_options as storage_options
 from calcli.tables.binding_types import Flags as Flags

@@ -186,7 +186,7 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
 
 def apply_ensemble(request: EnsembleApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     """Predict every row of a table: same rows, same order, other columns untouched."""
-    from calcli.ensembles.load import load_ensemble
+    from calcli.models.ensemble import load_ensemble
 
     model, options = load_ensemble(request.ensemble), ColumnOptions(extra=request.extra)
 
@@ -198,7 +198,7 @@ def apply_ensemble(request: EnsembleApplyRequest, listener: Listener = SILENT) -
 
 def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> DecomposeResult:
     """Decompose every row of a table: same rows, same order, other columns untouched."""
-    from calcli.ensembles.load import DecomposedColumns
+    from calcli.models.ensemble import DecomposedColumns
 
     def columns(source: Source) -> DecomposedColumns:
         members = find_members(source, request.members, request.variances)

@@ -11,8 +11,16 @@ from calcli.batch import Batch
 from calcli.diagrams.curves import Kind
 from calcli.errors import UsageError
 from calcli.files import as_text
-from calcli.fitting.held_out import Holdout, split_rows
-from calcli.fitting.model_selection import (
+from calcli.listener import SILENT, Listener, stage
+from calcli.methods import catalog
+from calcli.methods.base import Params, ParamValue
+from calcli.methods.spec import MethodSpec
+from calcli.metrics import catalog as metrics
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.catalog import MetricSpec
+from calcli.metrics.multiple import standings
+from calcli.models.held_out import Holdout, split_rows
+from calcli.models.model_selection import (
     IDENTITY,
     Choice,
     Outcome,
@@ -22,17 +30,9 @@ from calcli.fitting.model_selection import (
     criterion_rows,
     cross_validate,
 )
-from calcli.fitting.recipe import AUTO, params_by_method
-from calcli.fitting.side_inputs import NO_SIDE_FILES, SideFiles
-from calcli.listener import SILENT, Listener, stage
-from calcli.methods import catalog
-from calcli.methods.base import Params, ParamValue
-from calcli.methods.spec import MethodSpec
-from calcli.metrics import catalog as metrics
-from calcli.metrics.base import Options, Scored
-from calcli.metrics.catalog import MetricSpec
-from calcli.metrics.multiple import standings
+from calcli.models.recipe import AUTO, params_by_method
 from calcli.models.requests import FitRequest, FitResult
+from calcli.models.side_inputs import NO_SIDE_FILES, SideFiles
 from calcli.models.trial import Contender, Judgement, Trial, TrialRows, bind_trial
 from calcli.reports.groups import LabelCheck, score_warnings, unit_warnings
 from calcli.reports.measuring import (

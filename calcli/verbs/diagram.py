@@ -14,7 +14,6 @@ from calcli.diagrams.curves import Bands, Binning, Curve, Kind, amount, by_kind,
 from calcli.diagrams.image import image_format_of
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, by_column
-from calcli.evaluation.passes import Table
 from calcli.evaluation.request import NamedScores, all_features, bind_scores
 from calcli.evaluation.score_passes import CurvePass
 from calcli.listener import SILENT, Listener, stage
@@ -23,6 +22,7 @@ from calcli.reports.measuring import class_names, facts_of
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
 from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.passes import Table
 from calcli.tables.request import BadRows, Engine, check_master
 from calcli.tables.source import Data, Source
 from calcli.verbs.engine import opened

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from calcli.evaluation.passes import ClusterTable, LocalTable
+from calcli.tables.passes import ClusterTable, LocalTable
 from calcli.tables.request import BadRows, EngineRequest, open_table, paths_of
 
 

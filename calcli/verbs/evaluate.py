@@ -11,7 +11,6 @@ from calcli.batch import Edges, IntArray, SamplingUnits
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, clustering
 from calcli.evaluation.drift import drift_asked, new_rows_on_cluster, observe, of_no_rows, rows_of
-from calcli.evaluation.passes import ClusterTable, LocalTable, Passed, Table
 from calcli.evaluation.policies import evaluate_intervals, interval_models, measured_policies, promises_of
 from calcli.evaluation.request import (
     ComparedScore,
@@ -23,11 +22,10 @@ from calcli.evaluation.request import (
     seen_before,
 )
 from calcli.evaluation.score_passes import BufferedScores, RowCountPass, ScoredRows, ScorePass, ScoreTotal
-from calcli.evaluation.score_sums import GroupedSums, SummedScores
-from calcli.fitting.side_inputs import read_edges
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
+from calcli.models.side_inputs import read_edges
 from calcli.reports.baseline import Baseline
 from calcli.reports.conditions import check_gates
 from calcli.reports.gates import parse
@@ -54,10 +52,12 @@ from calcli.reports.measuring import (
     with_adjusted,
 )
 from calcli.reports.schema import RAW, Report, ReportWarning
+from calcli.reports.score_sums import GroupedSums, SummedScores
 from calcli.state import Json
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Tally
 from calcli.tables.load import doubt_of_scale
+from calcli.tables.passes import ClusterTable, LocalTable, Passed, Table
 from calcli.tables.request import check_master
 from calcli.tables.source import Source
 from calcli.verbs.engine import opened

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from calcli.fitting.learn import learn
 from calcli.listener import SILENT, Listener
+from calcli.models.learn import learn
 from calcli.models.requests import FitRequest, FitResult, keep, target_of
 from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows, TrialTable, bind_trial
 from calcli.reports.groups import score_warnings, unit_warnings

@@ -19,7 +19,6 @@ from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.diagrams.image import Format, image_format_of
-from calcli.ensembles.load import EnsembleModel
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
 from calcli.learners.tree_models import Contributions, of_function
@@ -27,6 +26,7 @@ from calcli.listener import SILENT, Listener, stage
 from calcli.methods.base import Section
 from calcli.models.base import model_in
 from calcli.models.calibrator import CalibratorModel, load
+from calcli.models.ensemble import EnsembleModel
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.seeded import stream
 from calcli.places import Url, folder

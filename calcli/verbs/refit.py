@@ -39,15 +39,14 @@ from calcli.decisions.policy import Policy
 from calcli.errors import UsageError
 from calcli.evaluation.policies import REPLICATES, decision_entry
 from calcli.files import as_text
-from calcli.fitting.auto import Evidence
-from calcli.fitting.held_out import Mask
-from calcli.fitting.model_selection import IDENTITY
-from calcli.fitting.recipe import Recipe
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
+from calcli.models.auto import Evidence
 from calcli.models.base import open_model
 from calcli.models.calibrator import CalibratorModel
+from calcli.models.held_out import Mask
 from calcli.models.intervals import IntervalModel, amounts_of, interval_model, measured_amounts
+from calcli.models.model_selection import IDENTITY
 from calcli.models.policy import (
     EVIDENCE,
     IN_PLACE,
@@ -60,6 +59,7 @@ from calcli.models.policy import (
     uncalibrated,
     with_policy,
 )
+from calcli.models.recipe import Recipe
 from calcli.models.requests import RefitRequest
 from calcli.models.trial import TrialRows
 from calcli.places import Url, folder

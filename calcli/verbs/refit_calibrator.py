@@ -10,14 +10,12 @@ import numpy as np
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
-from calcli.fitting import auto
-from calcli.fitting.held_out import Mask
-from calcli.fitting.learn import learn
-from calcli.fitting.recipe import Recipe
-from calcli.fitting.side_inputs import sides_again
 from calcli.listener import Listener, stage
 from calcli.metrics import catalog as metrics
+from calcli.models import auto
 from calcli.models.calibrator import CalibratorModel
+from calcli.models.held_out import Mask
+from calcli.models.learn import learn
 from calcli.models.policy import (
     EVIDENCE,
     IN_PLACE,
@@ -29,7 +27,9 @@ from calcli.models.policy import (
     seen_warnings,
     with_policy,
 )
+from calcli.models.recipe import Recipe
 from calcli.models.requests import RefitRequest, write
+from calcli.models.side_inputs import sides_again
 from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows
 from calcli.numeric.losses import log_loss
 from calcli.places import Url

@@ -19,14 +19,21 @@ from calcli.artifacts.checkpoint import checkpoint
 from calcli.artifacts.manifest import JsonObject
 from calcli.batch import Batch, Column, FloatArray
 from calcli.diagrams.image import image_format_of
-from calcli.ensembles.load import EnsembleModel, load_ensemble
-from calcli.ensembles.metrics import FORMATS, EnsembleMetrics, compare_ensemble, draw, measurements
-from calcli.ensembles.train import adopt_model, check_predicts, checkpoint_key, manifest_of, train_ensemble, trainer_of
 from calcli.errors import DataError, UsageError
+from calcli.evaluation.ensembles import FORMATS, EnsembleMetrics, compare_ensemble, draw, measurements
 from calcli.files import base_name
-from calcli.fitting.side_inputs import read_model
 from calcli.listener import SILENT, Listener, stage
+from calcli.models.ensemble import EnsembleModel, load_ensemble
+from calcli.models.ensemble_training import (
+    adopt_model,
+    check_predicts,
+    checkpoint_key,
+    manifest_of,
+    train_ensemble,
+    trainer_of,
+)
 from calcli.models.requests import target_of
+from calcli.models.side_inputs import read_model
 from calcli.places import Url
 from calcli.reports.measuring import data_facts, report_on
 from calcli.reports.schema import DataFacts, Report, ReportWarning

@@ -16,9 +16,9 @@ from calcli.cli.main import main
 from calcli.errors import DataError, UsageError
 from calcli.evaluation import clusters as clustering
 from calcli.evaluation import score_passes as collect
-from calcli.fitting.side_inputs import SideFiles
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored
+from calcli.models.side_inputs import SideFiles
 from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
 
 SITES = np.array(["north", "west", None, "east"], dtype=object)

@@ -13,10 +13,10 @@ import pytest
 from calcli.artifacts import store
 from calcli.batch import Batch, SamplingUnits
 from calcli.errors import CalcliError
-from calcli.fitting.held_out import Holdout, predict_held_out, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.spec import MethodSpec
+from calcli.models.held_out import Holdout, predict_held_out, split_rows
 from calcli.numeric.links import probabilities
 from tests.support.artifacts import draft
 from tests.support.cases import HARD, RARE, class_with_one_row, every_method, ordinary, wrong_by_feature

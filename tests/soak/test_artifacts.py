@@ -14,8 +14,8 @@ import pytest
 import calcli
 from calcli.artifacts import store
 from calcli.errors import ArtifactError, CalcliError
-from calcli.fitting.side_inputs import SideFiles
 from calcli.methods import catalog
+from calcli.models.side_inputs import SideFiles
 from tests.support import ensembles
 from tests.support.damage import CASES, damaged, nothing_but
 from tests.support.forging import harm

@@ -9,10 +9,10 @@ import pytest
 
 from calcli.cli import arguments
 from calcli.errors import CalcliError, UsageError
-from calcli.fitting.recipe import AUTO, params_by_method
 from calcli.methods import catalog
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
+from calcli.models.recipe import AUTO, params_by_method
 from calcli.reports.gates import parse
 from tests.support.damage import CASES
 

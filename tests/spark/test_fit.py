@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import calcli
-from calcli.fitting.held_out import Holdout, KeyedFolds
+from calcli.models.held_out import Holdout, KeyedFolds
 from calcli.spark.session import KEY, KEYS
 from tests.support.samples import breeds
 from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, parts, write_days

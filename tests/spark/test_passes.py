@@ -11,20 +11,20 @@ import pytest
 import calcli
 from calcli.batch import Batch
 from calcli.errors import DataError
-from calcli.evaluation.passes import Passed, add_up
-from calcli.fitting.held_out import Holdout, KeyedFolds
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import LEAST
 from calcli.methods.calibrator import PLAIN
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
+from calcli.models.held_out import Holdout, KeyedFolds
 from calcli.spark import passes
 from calcli.spark.engine import _weights
 from calcli.spark.passes import FitSums, KeyedRows, MetricsPass, SumsPass
 from calcli.spark.session import KEY, KEYS
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Flags
+from calcli.tables.passes import Passed, add_up
 from calcli.tables.source import open_source
 from tests.support.samples import clicks
 

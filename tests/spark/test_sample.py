@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import calcli
-from calcli.fitting.auto import Evidence
+from calcli.models.auto import Evidence
 from calcli.models.policy import EVIDENCE
 from calcli.spark.session import KEY
 from calcli.verbs.refit_calibrator import STANDARD_ERRORS

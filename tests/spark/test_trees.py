@@ -11,7 +11,6 @@ import pytest
 
 import calcli
 from calcli.batch import NO_SIDE_INPUTS, Batch
-from calcli.fitting.held_out import Holdout, KeyedFolds
 from calcli.methods.mbct.boosting import LINKS, Boosting, fit_trees
 from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.coding import Coder
@@ -20,6 +19,7 @@ from calcli.methods.mbct.level_passes import Growth
 from calcli.methods.mbct.mbct import Start, rows_of, weighted_rows
 from calcli.methods.scaling.linear import Platt
 from calcli.models.calibrator import CalibratorModel
+from calcli.models.held_out import Holdout, KeyedFolds
 from calcli.spark import sample, trees
 from calcli.spark.session import KEY, KEYS, with_keys
 from calcli.state import unprefixed

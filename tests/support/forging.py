@@ -134,8 +134,8 @@ def forged(whole: Artifact, chance: random.Random) -> Artifact | None:
 
 def use(artifact: Artifact, rows: pl.DataFrame) -> None:
     """All that can be done with it."""
-    from calcli.ensembles import load as ensembles
     from calcli.models import calibrator as calibrators
+    from calcli.models import ensemble as ensembles
 
     if artifact.manifest.kind == "ensemble":
         found = ensembles.opened(artifact).predict(rows)

@@ -12,12 +12,12 @@ from sklearn.metrics import log_loss
 import calcli
 from calcli.batch import Batch
 from calcli.errors import DataError, UsageError
-from calcli.fitting import model_selection, workers
 from calcli.methods import calibrator, catalog
 from calcli.methods.scaling.linear import Platt, Temperature
 from calcli.metrics.base import Scored
 from calcli.metrics.paired import paired
 from calcli.metrics.proper import nll
+from calcli.models import model_selection, workers
 from calcli.numeric.seeded import folds, stream
 from calcli.verbs.compare import CompareRequest, compare
 from tests.support.reports import REPORT_SCHEMA

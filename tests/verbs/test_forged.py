@@ -14,7 +14,7 @@ import pytest
 import calcli
 from calcli.artifacts import store
 from calcli.errors import ArtifactError
-from calcli.fitting.side_inputs import SideFiles
+from calcli.models.side_inputs import SideFiles
 from calcli.state import State
 from calcli.verbs.export import ExportRequest, export
 from tests.support import ensembles

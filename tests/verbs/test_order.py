@@ -13,8 +13,8 @@ from sklearn.naive_bayes import GaussianNB
 import calcli
 from calcli.batch import Batch
 from calcli.evaluation import score_passes
-from calcli.fitting.held_out import Holdout, split_rows
 from calcli.methods import calibrator, catalog
+from calcli.models.held_out import Holdout, split_rows
 from calcli.verbs.export import ExportRequest
 from tests.support.export import applied, in_duckdb
 from tests.support.samples import clicks

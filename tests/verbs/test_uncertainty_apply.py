@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import calcli
-from calcli.ensembles.load import load_ensemble
 from calcli.errors import ArtifactError, DataError, UsageError
+from calcli.models.ensemble import load_ensemble
 from tests.support.ensembles import ensemble, table
 from tests.support.shell import ROOT
 

@@ -12,8 +12,8 @@ import pytest
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 import calcli
-from calcli.ensembles.load import load_ensemble
 from calcli.errors import DataError, UsageError
+from calcli.models.ensemble import load_ensemble
 from calcli.tables.load import load
 from calcli.tables.source import open_source
 from tests.support.ensembles import ensemble, features, table

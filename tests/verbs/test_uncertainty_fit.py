@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 
 from calcli.artifacts import store
-from calcli.ensembles.load import load_ensemble
 from calcli.errors import ArtifactError, DataError, FileSystemError, FitError, UsageError
 from calcli.learners import catboost as learner
 from calcli.models.calibrator import load
+from calcli.models.ensemble import load_ensemble
 from calcli.tables.binding_types import Flags
 from calcli.uncertainty.decomposition import Members
 from calcli.uncertainty.ensemble import DEPTHS, RATES, Ensemble, Settings

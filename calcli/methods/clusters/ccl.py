@@ -25,7 +25,6 @@ from calcli.methods.calibrator import FittedMethod, formula_of, score_formula_of
 from calcli.methods.clusters import explanation, partition
 from calcli.methods.clusters.mixture import TAUS, TEMPERATURES, Inner, Mixture, temper
 from calcli.methods.clusters.partition import NEAREST, NEGLIGIBLE, Partition, Plain, shares
-from calcli.numeric import link_terms
 from calcli.numeric.links import probabilities
 from calcli.state import Json, State, nest, pack_texts, unnest
 
@@ -98,7 +97,7 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
     tau = math.inf if state.params["tau"] is None else state.number("tau")
     if math.isinf(tau):
         return everyone
-    shared = link_terms.scores(everyone)
+    shared = terms.scores(everyone)
     kept = own_share(mixture.information, tau).tolist()
     of_clusters = [
         everyone if part is None else _shrunk(_own(part, score), share, shared)
@@ -127,13 +126,13 @@ def _own(part: FittedMethod | np.ndarray, score: Terms) -> Terms:
     if isinstance(part, FittedMethod):
         return score_formula_of(part, score)
     rates = tuple(Number(float(rate)) for rate in part)
-    return link_terms.scores(rates[1:] if len(score) == 1 else rates)
+    return terms.scores(rates[1:] if len(score) == 1 else rates)
 
 
 def _shrunk(own: Terms, kept: float, shared: Terms) -> Terms:
     if kept < 1.0:
         own = tuple(kept * one + (1.0 - kept) * other for one, other in zip(own, shared, strict=True))
-    return link_terms.probabilities(own)
+    return terms.probabilities(own)
 
 
 def _distances(clusters: Partition, features: Inputs) -> list[Term]:

@@ -20,7 +20,6 @@ from calcli.methods.heterogeneous.cells import Cells
 from calcli.methods.heterogeneous.coding import CodeSet, Coding, Mask
 from calcli.methods.heterogeneous.tree import Tree
 from calcli.methods.trees.coding import leaf_section, rates
-from calcli.numeric import link_terms
 from calcli.numeric.links import probabilities, scores
 from calcli.state import Json, State, nest, unnest
 
@@ -155,13 +154,13 @@ def formula(fitted: Partition, score: Terms, features: Inputs) -> Terms:
     prob = formula_of(fitted.shared, score, {})
     if not fitted.trees:
         return prob
-    shared = link_terms.scores(prob)
+    shared = terms.scores(prob)
     if fitted.nested:  # each tree calibrates the score of the one before
         for tree, cells in zip(fitted.trees, fitted.cells, strict=True):
             shared = _in_cells(fitted, tree, cells, shared, shared, features)
-        return link_terms.probabilities(shared)
+        return terms.probabilities(shared)
     by_tree = [
-        link_terms.probabilities(_in_cells(fitted, tree, cells, score, shared, features))
+        terms.probabilities(_in_cells(fitted, tree, cells, score, shared, features))
         for tree, cells in zip(fitted.trees, fitted.cells, strict=True)
     ]
     return tuple(terms.total(of_class) / float(len(by_tree)) for of_class in zip(*by_tree, strict=True))

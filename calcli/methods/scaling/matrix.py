@@ -21,7 +21,6 @@ from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Method, Params
 from calcli.methods.scaling.curved import Beta
 from calcli.methods.scaling.linear import Platt, Temperature
-from calcli.numeric import link_terms
 from calcli.numeric.links import drawn_in, log_softmax, softmax
 from calcli.numeric.multinomial import Multinomial, linear, with_constant
 from calcli.numeric.seeded import folds_by_score, splits_by_score
@@ -112,7 +111,7 @@ class Dirichlet(Method):
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
         if len(score) == 1:
             return Beta().formula(state, score, features)
-        logs = [link_terms.drawn_in(one) for one in terms.log_softmax(score)]
+        logs = [terms.drawn_in(one) for one in terms.log_softmax(score)]
         return terms.softmax(terms.affine(state.array("coefficients"), logs))
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from calcli.batch import Batch, SamplingUnits
-from calcli.fitting.held_out import Holdout, split_rows
 from calcli.methods.trees import held_out_choice
 from calcli.methods.trees.held_out_choice import enough
+from calcli.models.held_out import Holdout, split_rows
 from calcli.numeric.seeded import Split
 
 ROWS = 300

@@ -14,16 +14,6 @@ import numpy as np
 from calcli import extras
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
 from calcli.errors import FitError, UsageError
-from calcli.fitting.held_out import (
-    FoldPredictions,
-    HeldOutPredictions,
-    Splits,
-    gathers_once,
-    join_folds,
-    predict_splits,
-    step_of,
-)
-from calcli.fitting.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
 from calcli.listener import Listener, stage
 from calcli.methods import calibrator
 from calcli.methods.base import Params
@@ -33,6 +23,16 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.paired import Z975, paired_difference
+from calcli.models.held_out import (
+    FoldPredictions,
+    HeldOutPredictions,
+    Splits,
+    gathers_once,
+    join_folds,
+    predict_splits,
+    step_of,
+)
+from calcli.models.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
 from calcli.numeric.threads import threads
 from calcli.reports.schema import ReportWarning
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from calcli.batch import SamplingUnits
 from calcli.errors import FitError, UsageError
-from calcli.fitting.held_out import CROSS_VALIDATED_ROWS, Holdout, KeyedFolds, split_rows
+from calcli.models.held_out import CROSS_VALIDATED_ROWS, Holdout, KeyedFolds, split_rows
 
 
 def test_the_default_depends_on_the_rows() -> None:

@@ -12,8 +12,8 @@ from calcli.artifacts import store
 from calcli.artifacts.store import Artifact
 from calcli.batch import FloatArray
 from calcli.errors import ArtifactError, FitError, UsageError
-from calcli.fitting.side_inputs import kept_sides
 from calcli.models.base import ColumnOptions, Contents, Model
+from calcli.models.side_inputs import kept_sides
 from calcli.models.stream import AddedColumns, Computed, ModelColumns
 from calcli.state import BROKEN, PROBED, State, any_column, damage_reported, nest, unnest
 from calcli.tables.arrays import Levels

@@ -19,8 +19,16 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
-from calcli.fitting.held_out import Holdout, Mask, Splits, split_rows
-from calcli.fitting.model_selection import (
+from calcli.listener import Listener
+from calcli.methods import catalog, pool
+from calcli.methods.base import Params, number
+from calcli.methods.calibrator import FittedMethod, PostProcessing
+from calcli.methods.spec import MethodSpec
+from calcli.metrics.base import Folds, Scored
+from calcli.metrics.catalog import MetricSpec
+from calcli.metrics.paired import unit_sums
+from calcli.models.held_out import Holdout, Mask, Splits, split_rows
+from calcli.models.model_selection import (
     IDENTITY,
     OUT_OF_TIME,
     Choice,
@@ -30,15 +38,7 @@ from calcli.fitting.model_selection import (
     gap,
     loss_name,
 )
-from calcli.fitting.recipe import Recipe
-from calcli.listener import Listener
-from calcli.methods import catalog, pool
-from calcli.methods.base import Params, number
-from calcli.methods.calibrator import FittedMethod, PostProcessing
-from calcli.methods.spec import MethodSpec
-from calcli.metrics.base import Folds, Scored
-from calcli.metrics.catalog import MetricSpec
-from calcli.metrics.paired import unit_sums
+from calcli.models.recipe import Recipe
 from calcli.numeric.losses import divergence, log_loss
 from calcli.numeric.seeded import folds, group_folds, stream
 

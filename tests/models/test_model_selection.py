@@ -17,14 +17,14 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SamplingUnits, SideInputs
-from calcli.fitting import model_selection, workers
-from calcli.fitting.held_out import HeldOutPredictions, Holdout, Splits, split_rows
-from calcli.fitting.model_selection import Outcome, choose, criterion, cross_validate
-from calcli.fitting.workers import Finished
 from calcli.listener import SILENT, Listener
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import PLAIN
 from calcli.methods.spec import MethodSpec
+from calcli.models import model_selection, workers
+from calcli.models.held_out import HeldOutPredictions, Holdout, Splits, split_rows
+from calcli.models.model_selection import Outcome, choose, criterion, cross_validate
+from calcli.models.workers import Finished
 from tests.support import misfits
 from tests.support.listener import Recorder
 from tests.support.samples import clicks
@@ -261,7 +261,7 @@ def test_progress_is_told_here(beside: None) -> None:
 SETUP = """
 import sys
 import calcli
-import calcli.fitting.model_selection as model_selection
+import calcli.models.model_selection as model_selection
 model_selection.WORTH_PROCESSES = 0
 model_selection.threads = lambda: 2
 """

@@ -14,10 +14,10 @@ import pytest
 import calcli
 from calcli.batch import Batch, SideInputs
 from calcli.errors import DataError, UsageError
-from calcli.fitting.side_inputs import SideFiles
 from calcli.methods import catalog
 from calcli.methods.base import Section
 from calcli.methods.spec import MethodSpec
+from calcli.models.side_inputs import SideFiles
 from calcli.numeric.links import sigmoid
 from calcli.state import State, pack_texts, unpack_texts
 from tests.support.samples import clicks

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from calcli.batch import Batch, Column
-from calcli.fitting import workers
-from calcli.fitting.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
+from calcli.models import workers
+from calcli.models.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
 from tests.support import worker_tasks
 from tests.support.shell import HANGS, environment, soon
 from tests.support.worker_tasks import all_gone
@@ -191,7 +191,7 @@ import sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore some
 for one in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(one, signal.SIG_DFL)
-from calcli.fitting.workers import Job, run_beside
+from calcli.models.workers import Job, run_beside
 from tests.support import worker_tasks
 print("begun", flush=True)
 list(run_beside(Job(worker_tasks.nap, sys.argv[1]), [1, 2], count=2, threads=1))

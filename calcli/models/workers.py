@@ -54,7 +54,7 @@ _LONGEST_WAIT = 3600.0
 
 _MAIN = (
     "import sys; from multiprocessing.connection import Connection; connection = Connection(int(sys.argv[1])); "
-    "sys.path[:] = connection.recv(); from calcli.fitting.workers import run_worker; run_worker(connection)"
+    "sys.path[:] = connection.recv(); from calcli.models.workers import run_worker; run_worker(connection)"
 )
 """The program of a process: it imports from where this one does, so that it can unpickle the user's functions too."""
 

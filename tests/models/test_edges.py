@@ -10,8 +10,8 @@ import pytest
 
 import calcli
 from calcli.errors import DataError, UsageError
-from calcli.fitting.side_inputs import SideFiles
 from calcli.models.requests import FitRequest
+from calcli.models.side_inputs import SideFiles
 from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.apply import apply as run_apply
 from calcli.verbs.fit import fit as run_fit

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from calcli.batch import Batch, SamplingUnits
-from calcli.fitting import held_out
-from calcli.fitting.held_out import Holdout, predict_held_out, split_rows
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
+from calcli.models import held_out
+from calcli.models.held_out import Holdout, predict_held_out, split_rows
 
 FOLDS = 5
 

@@ -12,11 +12,11 @@ from calcli.artifacts.manifest import JsonObject
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
 from calcli.errors import ArtifactError, FitError, UsageError, unknown_name
-from calcli.fitting.model_selection import criterion
-from calcli.fitting.side_inputs import SideFiles
 from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue
 from calcli.methods.spec import MethodSpec
+from calcli.models.model_selection import criterion
+from calcli.models.side_inputs import SideFiles
 from calcli.tables.binding_types import NO_FLAGS, Flags
 from calcli.tables.request import BadRows
 

@@ -10,10 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
-from calcli.fitting.auto import select
-from calcli.fitting.held_out import Holdout, Mask, predict_held_out, split_rows
-from calcli.fitting.model_selection import Choice, choice_warnings
-from calcli.fitting.recipe import AUTO, Recipe, prior_ratio_of
 from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, told
@@ -22,6 +18,10 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Folds
 from calcli.metrics.paired import FoldFits, Paired, given_at_least
+from calcli.models.auto import select
+from calcli.models.held_out import Holdout, Mask, predict_held_out, split_rows
+from calcli.models.model_selection import Choice, choice_warnings
+from calcli.models.recipe import AUTO, Recipe, prior_ratio_of
 from calcli.reports.conditions import Guard
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.groups import LabelCheck

@@ -9,10 +9,10 @@ import pytest
 
 import calcli
 from calcli.errors import UsageError
-from calcli.fitting import auto as selection
-from calcli.fitting import learn
 from calcli.methods import catalog
 from calcli.methods.catalog import candidates_for
+from calcli.models import auto as selection
+from calcli.models import learn
 from calcli.reports.schema import Report
 from tests.support.samples import breeds, clicks
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from calcli.batch import Batch
-from calcli.fitting.auto import EVIDENCE, STANDARD_ERRORS, MethodSelection
 from calcli.metrics import catalog as metrics
+from calcli.models.auto import EVIDENCE, STANDARD_ERRORS, MethodSelection
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import folds
 

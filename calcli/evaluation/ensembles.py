@@ -17,11 +17,11 @@ import numpy as np
 from calcli.batch import Batch, Column, FloatArray
 from calcli.diagrams.curves import Curve, Point
 from calcli.diagrams.image import Format, image_format_of, render
-from calcli.ensembles.load import EnsembleModel
 from calcli.files import as_text
 from calcli.metrics.base import Definition, Measured, Scored
 from calcli.metrics.paired import paired_difference
 from calcli.metrics.ranking import accuracy_rows, ood_auc, rejection_curve, rejection_ratio
+from calcli.models.ensemble import EnsembleModel
 from calcli.reports.measuring import Measurements, normal_difference, score_row, value_difference
 from calcli.reports.schema import Difference, Report, ScoreSource, Seconds
 from calcli.tables.sink import write_bytes

@@ -1,1 +1,0 @@
-"""Ensembles on tables: training, loading, metrics, manifest."""
