@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from calcli.verbs.decide import DecideResult
     from calcli.verbs.diagram import DiagramResult
     from calcli.verbs.inspect import Explanation, Inspection
-    from calcli.verbs.refit import PolicyRefit
+    from calcli.verbs.refit import DecisionRefit
     from calcli.verbs.refit_calibrator import RefitResult
     from calcli.verbs.uncertainty import EnsembleResult
 
@@ -169,7 +169,7 @@ def compared(result: CompareResult) -> Answer:
     return _report(result.report, lines, beside_path=selected is not None, path=selected and selected.path)
 
 
-def refitted(result: RefitResult | PolicyRefit) -> Answer:
+def refitted(result: RefitResult | DecisionRefit) -> Answer:
     """The path of the artifact and the report; a no where the previous generation was kept."""
     from calcli.cli import results
 

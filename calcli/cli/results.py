@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from calcli.reports.schema import Report, ScoreRow
     from calcli.verbs.compare import CompareResult
     from calcli.verbs.decide import DecideResult
-    from calcli.verbs.refit import PolicyRefit
+    from calcli.verbs.refit import DecisionRefit
     from calcli.verbs.refit_calibrator import RefitResult
     from calcli.verbs.uncertainty import EnsembleResult
 
@@ -74,11 +74,11 @@ def bound(binding: Mapping[str, Any], more: Sequence[facts.Pair], screen: Screen
     return [*fact_list([*facts.binding_facts(binding), *more], screen), *lines]
 
 
-def refitted(result: RefitResult | PolicyRefit, screen: Screen) -> list[str]:
+def refitted(result: RefitResult | DecisionRefit, screen: Screen) -> list[str]:
     """The report of `refit`: whether the artifact was replaced and by which rule, then the numbers."""
-    from calcli.verbs.refit import PolicyRefit
+    from calcli.verbs.refit import DecisionRefit
 
-    if isinstance(result, PolicyRefit):
+    if isinstance(result, DecisionRefit):
         lines = wrapped(verdict.policy_refit_opening(result), screen.prose)
         return [*lines, *_policies(result.report, screen), *measured(result.report, screen)]
     return measured(result.report, screen, verdict.refit_facts(result), verdict.refit_opening(result))

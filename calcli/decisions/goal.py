@@ -294,13 +294,17 @@ class Choice:
     intervals: IntervalRule | None = None
     """The rule in place of a policy, where amounts are predicted."""
 
+    @property
+    def rule(self) -> Policy | IntervalRule | None:
+        """The policy, or the rule in its place."""
+        return self.policy or self.intervals
+
     def to_json(self) -> dict[str, Any]:
         """The keys of the object that the verb writes."""
-        kept = self.policy or self.intervals
         return {
             "chosen": self.chosen,
             "why": self.why,
-            "policy": None if kept is None else dict(kept.to_state().params),
+            "policy": None if self.rule is None else dict(self.rule.to_state().params),
             "bound": self.bound,
             "options": [asdict(option) for option in self.options],
             "risks": [

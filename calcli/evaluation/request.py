@@ -15,6 +15,7 @@ from calcli.errors import UsageError
 from calcli.files import as_text, base_name
 from calcli.listener import Listener
 from calcli.metrics.base import Options
+from calcli.models.base import Model, open_model
 from calcli.models.calibrator import CalibratorModel, opened
 from calcli.reports.measuring import raw_odds, raw_probabilities
 from calcli.reports.schema import RAW, ReportWarning, ScoreSource
@@ -72,16 +73,18 @@ class NamedScores:
     @classmethod
     def parse(cls, artifacts: Sequence[str], columns: Sequence[str]) -> NamedScores:
         """The scores of ``DIR`` or ``NAME=DIR``, and ``COLUMN`` or ``NAME=COLUMN``."""
-        return cls.of(*read_named(artifacts, columns))
-
-    @classmethod
-    def of(cls, artifacts: Mapping[str, Artifact], columns: Mapping[str, str]) -> NamedScores:
-        """The scores of artifacts and columns, as `read_named` returns them."""
-        return cls({name: opened(artifact) for name, artifact in artifacts.items()}, columns)
+        found, named = _read_named(artifacts, columns)
+        return cls({name: opened(artifact) for name, artifact in found.items()}, named)
 
 
-def read_named(artifacts: Sequence[str], columns: Sequence[str]) -> tuple[dict[str, Artifact], dict[str, str]]:
-    """The artifacts of ``DIR`` or ``NAME=DIR`` by name, each read once, and the columns by name."""
+def open_named(artifacts: Sequence[str], columns: Sequence[str]) -> tuple[dict[str, Model], dict[str, str]]:
+    """The models of ``DIR`` or ``NAME=DIR`` by name, and the columns by name."""
+    found, named = _read_named(artifacts, columns)
+    return {name: open_model(artifact) for name, artifact in found.items()}, named
+
+
+def _read_named(artifacts: Sequence[str], columns: Sequence[str]) -> tuple[dict[str, Artifact], dict[str, str]]:
+    """The artifacts by name, each read once, and the columns by name."""
     places: dict[str, str] = {}
     for flag, texts in (("--with", artifacts), ("--score", columns)):
         for text in texts:
@@ -169,7 +172,7 @@ def scale_checks(scores: Sequence[ComparedScore]) -> list[Scale | None]:
     ]
 
 
-def seen_before(source: Source, models: Mapping[str, CalibratorModel]) -> tuple[ReportWarning, ...]:
+def seen_before(source: Source, models: Mapping[str, Model]) -> tuple[ReportWarning, ...]:
     """Warnings of artifacts that were fitted on files that are measured here."""
     here = {file.sha256: file.path for file in source.files()}
     warnings = []

@@ -1,4 +1,7 @@
-"""The protocol of artifacts that are open. A kind of artifact is one class, and one line in `KINDS`."""
+"""The protocol of artifacts that are open. A kind of artifact is one class, and one line in `KINDS`.
+
+Where an artifact decides, `Decider` and `DecisionRows` are how its rule is chosen, measured and chosen again.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeAlias
+
+import numpy as np
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
-from calcli.errors import DataError
+from calcli.batch import FloatArray
+from calcli.errors import DataError, UsageError
 from calcli.methods.base import Section
 from calcli.models.stream import ModelColumns
 from calcli.places import Url
 from calcli.state import Json, State
-from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
+from calcli.tables.load import Loaded
 from calcli.tables.source import Data, Source
+
+if TYPE_CHECKING:  # `apply` decides nothing anew
+    from calcli.decisions.goal import Choice, DecisionGoal
+    from calcli.decisions.measure import Number, Promise, Promised
+    from calcli.diagrams.charts import AtThresholds
+    from calcli.models.held_out import Mask
+    from calcli.models.recipe import Recipe
+    from calcli.reports.schema import DataFacts
 
 Scale: TypeAlias = Literal["prob", "logit"]
 
@@ -96,9 +111,106 @@ class Model(ABC):
         """Whether each row can be predicted without the others, as it is on a cluster."""
         return True
 
+    @property
+    def recipe(self) -> Recipe | None:
+        """How the model is fitted again; None where it decides by what a table has, and there is nothing to fit."""
+        return None
+
+    @property
+    def flags(self) -> Flags:
+        """The flags of its fit."""
+        return NO_FLAGS
+
+    def bind(self, source: Source, flags: Flags) -> Binding:
+        """The columns of rows with labels that the model reads."""
+        raise UsageError(f"{self.path} cannot be measured on rows with labels")
+
+    def judged(self, loaded: Loaded) -> JudgedRows:
+        """The rows that were read by this binding, under the rule by which the model decides."""
+        raise UsageError(f"{self.path} decides nothing")
+
     def save(self, path: str | Path | Url) -> None:
         """Keep it in a directory, or as the next generation of the artifact that is there."""
         store.write(path, self.manifest, self.states)
+
+
+class JudgedRows(Protocol):
+    """Labelled rows under a rule that decides about them."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of the rule."""
+        ...
+
+    def taken(self, mask: Mask) -> JudgedRows:
+        """Some of the rows."""
+        ...
+
+    def measured(self, *, replicates: int, seed: int) -> tuple[dict[str, Number], Promise | None]:
+        """The numbers of the rule, and the test of its promise."""
+        ...
+
+    def promised(self) -> list[Promised]:
+        """The promises of the rule about these rows."""
+        ...
+
+    def paid(self) -> FloatArray | None:
+        """What each row costs under the rule; None where the rule was not chosen for costs."""
+        ...
+
+
+class DecisionRows(ABC):
+    """Labelled rows on which a rule is chosen for a goal."""
+
+    @abstractmethod
+    def choose(self, seed: int) -> Choice:
+        """The rule, and its alternatives."""
+
+    def curves(self, choice: Choice) -> tuple[AtThresholds, ...]:
+        """The numbers of pictures, of the score that decides and of the raw one."""
+        return ()
+
+    def saved(self, paid: FloatArray, mask: Mask, seed: int) -> FloatArray:
+        """The costs that each of some rows saves under a rule chosen on others of them, where it has `paid` so much.
+
+        They are 0 where no rule can be chosen, and where rules are not chosen for costs.
+        """
+        return np.zeros(len(paid))
+
+    @abstractmethod
+    def model(self, choice: Choice, data: DataFacts, seed: int) -> Model:
+        """The artifact of a rule that was chosen on these rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decider(ABC):
+    """How rules for a goal are chosen: by a score, or about predicted amounts."""
+
+    goal: DecisionGoal
+    flags: Flags
+
+    @classmethod
+    @abstractmethod
+    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: str | Path | None) -> Self:
+        """The decider of a goal; `calibrator` is the artifact whose probabilities decide, if one is given."""
+
+    @property
+    @abstractmethod
+    def calibrator(self) -> Model | None:
+        """The calibrator whose probabilities decide, if there is one."""
+
+    @property
+    @abstractmethod
+    def features(self) -> bool:
+        """Whether features are read."""
+
+    @abstractmethod
+    def bind(self, source: Source) -> Binding:
+        """The columns that are read."""
+
+    @abstractmethod
+    def rows(self, loaded: Loaded, seed: int) -> DecisionRows:
+        """The rows that choose."""
 
 
 def check_reads(source: Source, reads: Sequence[str]) -> None:
@@ -114,6 +226,9 @@ KINDS = {
 }
 """The module beside this one, and its class, by the kind that a manifest names and what its predictions are of."""
 
+DECIDERS = {"scores": ("policy", "ScoreDecider"), "amounts": ("intervals", "AmountDecider")}
+"""The module and the class of a decider, by what it decides about."""
+
 
 def model_in(artifact: Artifact) -> Model:
     """The model that an artifact holds, unprobed. A calibrator says of an artifact of no kind why it is none."""
@@ -128,8 +243,17 @@ def open_model(artifact: Artifact) -> Model:
     return model
 
 
+def decider_of(goal: DecisionGoal, flags: Flags, calibrator: str | Path | None = None) -> Decider:
+    """The decider of a goal, by a score or about amounts; `calibrator` is as in `Decider.of`."""
+    decider: type[Decider] = _named(*DECIDERS["scores" if goal.intervals is None else "amounts"])
+    return decider.of(goal, flags, calibrator)
+
+
 def _kind(manifest: Manifest) -> type[Model]:
     of = "amounts" if manifest.task == "regression" else "scores"
-    module, name = KINDS.get((manifest.kind, of), KINDS["calibrator", "scores"])
-    kind: type[Model] = getattr(import_module(f"calcli.models.{module}"), name)
+    kind: type[Model] = _named(*KINDS.get((manifest.kind, of), KINDS["calibrator", "scores"]))
     return kind
+
+
+def _named(module: str, name: str) -> Any:
+    return getattr(import_module(f"calcli.models.{module}"), name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
@@ -15,7 +16,7 @@ from calcli.errors import ArtifactError, UsageError
 from calcli.homes import ShownInNotebook
 from calcli.methods import catalog
 from calcli.methods.calibrator import FittedMethod
-from calcli.models.base import RULE, ColumnOptions, Contents, Model, check_reads
+from calcli.models.base import RULE, ColumnOptions, Contents, JudgedRows, Model, check_reads
 from calcli.models.columns import CalibratedColumns, DecisionColumns
 from calcli.models.side_inputs import LoadedSideInputs, kept_sides, read_edges
 from calcli.models.stream import ModelColumns
@@ -24,9 +25,13 @@ from calcli.state import Json, State, damage_reported
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
 from calcli.tables.labels import class_text
+from calcli.tables.load import Loaded
 from calcli.tables.load import load as load_rows
 from calcli.tables.source import Data, Source, open_source
 from calcli.version import DISTRIBUTION
+
+if TYPE_CHECKING:  # what fits is imported where something is fitted
+    from calcli.models.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +150,34 @@ class CalibratorModel(Model, ShownInNotebook):
     @property
     def row_by_row(self) -> bool:
         return not self.calibrator.whole_table
+
+    @property
+    def recipe(self) -> Recipe | None:
+        recipe = self._recipe
+        return None if self.policy is not None and recipe.method == "identity" else recipe
+
+    @property
+    def flags(self) -> Flags:
+        return self._recipe.flags
+
+    @property
+    def _recipe(self) -> Recipe:
+        from calcli.models.recipe import Recipe
+
+        return Recipe.from_json(self.manifest.recipe)
+
+    def bind(self, source: Source, flags: Flags) -> Binding:
+        return bind(source, flags, known=self.binding, features=self.needs_features)
+
+    def judged(self, loaded: Loaded) -> JudgedRows:
+        from calcli.models.policy import judged
+
+        if self.policy is None:
+            return super().judged(loaded)
+        batch = loaded.batch
+        return judged(
+            self.policy, self.binding, loaded, self.calibrator.predict(batch), batch.labels, batch.weight, batch.units
+        )
 
     def columns(self, source: Source, flags: Flags, options: ColumnOptions) -> ModelColumns:
         binding = bind(source, flags, known=self.binding, need_label=False, features=self.needs_features)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
+from calcli.batch import FloatArray
 from calcli.decisions.goal import Choice, DecisionGoal
-from calcli.decisions.intervals import Amounts
+from calcli.decisions.intervals import Amounts, choose_intervals, measure_intervals
+from calcli.decisions.measure import Number, Promise, Promised
 from calcli.decisions.policy import ENDS, IntervalRule, ends
-from calcli.errors import DataError
+from calcli.errors import DataError, UsageError
 from calcli.expressions import Term
-from calcli.models.base import RULE, ColumnOptions, Contents, Model, check_reads
+from calcli.models.base import RULE, ColumnOptions, Contents, Decider, DecisionRows, Model, check_reads
 from calcli.models.columns import codes
+from calcli.models.held_out import Mask
 from calcli.models.requests import manifest_of
 from calcli.models.stream import Computed, ModelColumns
 from calcli.reports.groups import groups, values_of
@@ -103,67 +107,119 @@ class IntervalModel(Model):
     def states(self) -> dict[str, State]:
         return {RULE: self.rule.to_state()}
 
+    def bind(self, source: Source, flags: Flags) -> Binding:
+        return bind_unscored(source, flags, known=self.binding)
 
-def bind_amounts(source: Source, flags: Flags, ask: DecisionGoal) -> Binding:
-    """The label, and the predicted amounts as features."""
-    names = dict.fromkeys((*ask.predicted, ask.spread, ask.variance))
-    features = tuple(name for name in names if name is not None)
-    if missing := [name for name in features if name not in source.columns]:
-        raise DataError(
-            f"the table has no column {missing[0]!r} of predictions",
-            hint="name it: --prediction COLUMN, or --quantiles",
+    def judged(self, loaded: Loaded) -> JudgedAmounts:
+        rule, group = self.rule, None
+        if rule.column is not None:
+            group = codes(values_of(loaded, rule.column, "the policy"), rule.groups)
+        amounts = Amounts.of(loaded.batch, rule.lower, rule.upper, rule.spread, squared=rule.squared, group=group)
+        return JudgedAmounts(rule, amounts)
+
+
+@dataclass(frozen=True, slots=True)
+class AmountDecider(Decider):
+    """Intervals of amounts that the columns of a table predict."""
+
+    calibrator = None
+    features = True
+
+    @classmethod
+    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: str | Path | None) -> AmountDecider:
+        if calibrator is not None:
+            raise UsageError(
+                "--intervals are for predictions in the table: --with is a calibrator", hint="leave it out"
+            )
+        return cls(goal, flags)
+
+    def bind(self, source: Source) -> Binding:
+        names = dict.fromkeys((*self.goal.predicted, self.goal.spread, self.goal.variance))
+        features = tuple(name for name in names if name is not None)
+        if missing := [name for name in features if name not in source.columns]:
+            raise DataError(
+                f"the table has no column {missing[0]!r} of predictions",
+                hint="name it: --prediction COLUMN, or --quantiles",
+            )
+        binding = bind_unscored(source, replace(self.flags, features=features), task="regression")
+        if wrong := [feature.name for feature in binding.features if feature.role != "number"]:
+            raise DataError(f"the column {wrong[0]!r} holds no numbers", hint="name another one: --prediction COLUMN")
+        return binding
+
+    def rows(self, loaded: Loaded, seed: int) -> AmountRows:
+        goal, group, names = self.goal, None, tuple[str, ...]()
+        if goal.by is not None:
+            found, group = groups(loaded, goal.by)
+            names = tuple("" if name is None else name for name in found)
+        columns = (*goal.predicted, goal.spread or goal.variance)
+        amounts = Amounts.of(loaded.batch, *columns, squared=goal.variance is not None, group=group)
+        if not amounts.known.all():
+            bad = int((~amounts.known).sum())
+            raise DataError(
+                f"{bad:,} rows have no prediction, or no spread of 0 or more", hint="leave them out, before"
+            )
+        return AmountRows(goal, loaded.binding, amounts, names)
+
+
+@dataclass(frozen=True, slots=True)
+class AmountRows(DecisionRows):
+    """Rows with the amounts that came true, and the names of their groups."""
+
+    goal: DecisionGoal
+    binding: Binding
+    amounts: Amounts
+    groups: tuple[str, ...]
+
+    def choose(self, seed: int) -> Choice:
+        return choose_intervals(self.goal, self.amounts, self.groups, seed)
+
+    def model(self, choice: Choice, data: DataFacts, seed: int) -> IntervalModel:
+        assert choice.intervals is not None
+        manifest = manifest_of(
+            data,
+            self.binding,
+            kind="policy",
+            task="regression",
+            method="intervals",
+            requested="intervals",
+            preset=None,
+            params={},
+            seed=seed,
+            recipe={"decision": self.goal.to_json()},
+            fit={
+                "holdout": {"scheme": "none", "rows": 0, "refit_on_all": True},
+                "before": {},
+                "after": {},
+                "difference": {},
+                "decision": as_json(choice.to_json()),
+            },
+            definitions={},
+            sides=(),
+            contains_rows=False,
         )
-    binding = bind_unscored(source, replace(flags, features=features), task="regression")
-    if wrong := [feature.name for feature in binding.features if feature.role != "number"]:
-        raise DataError(f"the column {wrong[0]!r} holds no numbers", hint="name another one: --prediction COLUMN")
-    return binding
+        return IntervalModel(None, manifest, self.binding, None, choice.intervals)
 
 
-def amounts_of(loaded: Loaded, ask: DecisionGoal) -> tuple[Amounts, tuple[str, ...]]:
-    """The loaded rows, and the names of their groups."""
-    group, names = None, tuple[str, ...]()
-    if ask.by is not None:
-        found, group = groups(loaded, ask.by)
-        names = tuple("" if name is None else name for name in found)
-    columns = (*ask.predicted, ask.spread or ask.variance)
-    amounts = Amounts.of(loaded.batch, *columns, squared=ask.variance is not None, group=group)
-    if not amounts.known.all():
-        bad = int((~amounts.known).sum())
-        raise DataError(f"{bad:,} rows have no prediction, or no spread of 0 or more", hint="leave them out, before")
-    return amounts, names
+@dataclass(frozen=True, slots=True)
+class JudgedAmounts:
+    """Rows with the amounts that came true, under intervals that were not chosen on them."""
 
+    rule: IntervalRule
+    amounts: Amounts
 
-def measured_amounts(loaded: Loaded, rule: IntervalRule) -> Amounts:
-    """The loaded rows, with the groups that the intervals know."""
-    group = None
-    if rule.column is not None:
-        group = codes(values_of(loaded, rule.column, "the policy"), rule.groups)
-    return Amounts.of(loaded.batch, rule.lower, rule.upper, rule.spread, squared=rule.squared, group=group)
+    @property
+    def kind(self) -> str:
+        return self.rule.kind
 
+    def taken(self, mask: Mask) -> JudgedAmounts:
+        return replace(self, amounts=self.amounts.taken(mask))
 
-def interval_model(ask: DecisionGoal, choice: Choice, data: DataFacts, binding: Binding, seed: int) -> IntervalModel:
-    """The artifact of intervals that were chosen on these rows."""
-    assert choice.intervals is not None
-    manifest = manifest_of(
-        data,
-        binding,
-        kind="policy",
-        task="regression",
-        method="intervals",
-        requested="intervals",
-        preset=None,
-        params={},
-        seed=seed,
-        recipe={"decision": ask.to_json()},
-        fit={
-            "holdout": {"scheme": "none", "rows": 0, "refit_on_all": True},
-            "before": {},
-            "after": {},
-            "difference": {},
-            "decision": as_json(choice.to_json()),
-        },
-        definitions={},
-        sides=(),
-        contains_rows=False,
-    )
-    return IntervalModel(None, manifest, binding, None, choice.intervals)
+    def measured(self, *, replicates: int, seed: int) -> tuple[dict[str, Number], Promise | None]:
+        numbers, promised = measure_intervals(self.rule, self.amounts)
+        return numbers, promised.tested()
+
+    def promised(self) -> list[Promised]:
+        return [measure_intervals(self.rule, self.amounts)[1]]
+
+    def paid(self) -> FloatArray | None:
+        return None

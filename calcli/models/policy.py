@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -16,29 +16,146 @@ import numpy as np
 
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import Batch, FloatArray, IntArray
+from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits
 from calcli.decisions.choice import choose
 from calcli.decisions.costs import CostColumns, CostRule, Costs
-from calcli.decisions.goal import Choice, DecisionGoal
-from calcli.decisions.measure import Rows
-from calcli.decisions.policy import AnyRule, SetRule
+from calcli.decisions.goal import Choice, DecisionGoal, decision_splits
+from calcli.decisions.measure import Number, Promise, Promised, Rows, measure, paid_of, promised
+from calcli.decisions.policy import AnyRule, Policy, SetRule
+from calcli.decisions.targets import decided
+from calcli.diagrams.charts import AtThresholds, thresholds_of
 from calcli.errors import DataError
 from calcli.listener import SILENT
-from calcli.models.calibrator import CalibratorModel
+from calcli.models.base import Decider, DecisionRows
+from calcli.models.calibrator import CalibratorModel, load
 from calcli.models.columns import codes
 from calcli.models.held_out import Mask
 from calcli.models.learn import FitOutcome, learn
 from calcli.models.recipe import Recipe
 from calcli.models.requests import write
 from calcli.models.side_inputs import NOTHING_LOADED
+from calcli.numeric.links import probabilities
 from calcli.places import Url
 from calcli.reports.groups import LabelCheck, TableRows, groups, in_units, numbers, values_of
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import DataFacts, ReportWarning
 from calcli.state import Json, damage_reported
-from calcli.tables.binding_types import Flags
+from calcli.tables.binding import bind
+from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded
+from calcli.tables.source import Source
 from calcli.version import VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreDecider(Decider):
+    """Policies by a score: that of a calibrator, or the score as it is."""
+
+    calibrator: CalibratorModel | None
+
+    @classmethod
+    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: str | Path | None) -> ScoreDecider:
+        return cls(goal, flags, None if calibrator is None else load(calibrator))
+
+    @property
+    def features(self) -> bool:
+        return self.calibrator is not None and self.calibrator.needs_features
+
+    def bind(self, source: Source) -> Binding:
+        if self.calibrator is None:
+            return bind(source, self.flags, features=False)
+        return self.calibrator.bind(source, self.flags)
+
+    def rows(self, loaded: Loaded, seed: int) -> ScoreRows:
+        model = self.calibrator or uncalibrated(loaded, self.flags, seed)
+        return ScoreRows(self.goal, model, loaded, rows_of(loaded, model.calibrator.predict(loaded.batch), self.goal))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRows(DecisionRows):
+    """Rows with the probabilities by which a policy decides."""
+
+    goal: DecisionGoal
+    calibrator: CalibratorModel
+    loaded: Loaded
+    rows: Rows
+
+    def choose(self, seed: int) -> Choice:
+        return choose(self.goal, self.rows, seed)
+
+    def curves(self, choice: Choice) -> tuple[AtThresholds, ...]:
+        rows = self.rows
+        if rows.prob.ndim > 1:
+            return ()
+        probs = {self.calibrator.method: rows.prob, "raw": probabilities(self.loaded.batch.score)}
+        if (probs["raw"] == rows.prob).all():
+            probs = {"raw": rows.prob}
+        known = (one.threshold for one in choice.options if one.threshold is not None)
+        thresholds = thresholds_of(probs.values(), known)
+        found = []
+        for name, prob in probs.items():
+            counts = decided(prob, rows.label, thresholds, rows.weight, rates=()).counts
+            cost = None
+            if self.goal.has_costs:
+                costs = self.goal.four_costs() if rows.costs is None else rows.costs
+                cost = costs.at_thresholds(prob, rows.label, thresholds, rows.weight)
+            found.append(AtThresholds(name, thresholds, *counts, cost=cost))
+        return tuple(found)
+
+    def saved(self, paid: FloatArray, mask: Mask, seed: int) -> FloatArray:
+        rows, saved = self.rows.taken(mask), np.zeros(len(paid))
+        for train, test in decision_splits(rows.units, len(saved), self.goal.folds, seed):
+            new = choose(self.goal, rows.taken(train), seed).policy
+            if new is not None:
+                _, beside = measured_rows(self.loaded, new.rule)
+                cost = paid_of(new, rows.taken(test), {name: of[mask][test] for name, of in beside.items()})
+                saved[test] = 0.0 if cost is None else paid[test] - cost
+        return saved
+
+    def model(self, choice: Choice, data: DataFacts, seed: int) -> CalibratorModel:
+        return with_policy(self.calibrator, self.goal, choice, data)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedScores:
+    """Rows with probabilities under a policy, and the columns of numbers that its rule reads."""
+
+    policy: Policy
+    rows: Rows
+    beside: Mapping[str, FloatArray]
+
+    @property
+    def kind(self) -> str:
+        return self.policy.kind
+
+    def taken(self, mask: Mask) -> JudgedScores:
+        return replace(
+            self, rows=self.rows.taken(mask), beside={name: values[mask] for name, values in self.beside.items()}
+        )
+
+    def measured(self, *, replicates: int, seed: int) -> tuple[dict[str, Number], Promise | None]:
+        return measure(self.policy, self.rows, self.beside, replicates=replicates, seed=seed)
+
+    def promised(self) -> list[Promised]:
+        return promised(self.policy, self.rows, self.beside)
+
+    def paid(self) -> FloatArray | None:
+        return paid_of(self.policy, self.rows, self.beside)
+
+
+def judged(
+    policy: Policy,
+    binding: Binding,
+    table: TableRows,
+    prob: FloatArray,
+    label: IntArray,
+    weight: FloatArray | None,
+    units: SamplingUnits | None,
+) -> JudgedScores:
+    """The rows of a table under a policy that decides by these probabilities."""
+    group, beside = measured_rows(table, policy.rule)
+    rows = Rows(prob, label, weight, units, group=group, classes=class_names(binding))
+    return JudgedScores(policy, rows, beside)
 
 
 def rows_of(loaded: Loaded, prob: FloatArray, ask: DecisionGoal) -> Rows:

@@ -14,7 +14,7 @@ from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, num
 if TYPE_CHECKING:
     from calcli.metrics.diagnosis import Diagnosis
     from calcli.reports.schema import Difference, Report
-    from calcli.verbs.refit import PolicyRefit
+    from calcli.verbs.refit import DecisionRefit
     from calcli.verbs.refit_calibrator import RefitResult
 
 Kind = Literal["better", "worse", "unclear", "same", "unknown"]
@@ -256,7 +256,7 @@ def refit_opening(result: RefitResult) -> str:
     )
 
 
-def policy_refit_opening(result: PolicyRefit) -> str:
+def policy_refit_opening(result: DecisionRefit) -> str:
     """Whether a policy was replaced, and why."""
     first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
     return f"{first}: {result.why}. It is replaced if this happens by chance at most once in twenty years of nights."

@@ -257,7 +257,7 @@ def unit_warnings(loaded: Loaded) -> Iterator[ReportWarning]:
     taken = {binding.label, binding.weight, binding.node_id, *binding.score.columns}
     ids = (name for name, dtype in schema.items() if dtype.is_integer() or dtype in TEXT_TYPES)
     names = [name for name in ids if named_like_units(name) and name not in taken]
-    if loaded.batch.units is not None or not names:
+    if loaded.batch.units is not None or loaded.batch.label is None or not names:
         return
     residual = _residuals(loaded.batch)
     for name in names:

@@ -7,29 +7,18 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import FloatArray
-from calcli.decisions.choice import choose
 from calcli.decisions.goal import Choice, DecisionGoal
-from calcli.decisions.intervals import choose_intervals
-from calcli.decisions.measure import Rows
-from calcli.decisions.targets import decided
-from calcli.diagrams.charts import AtThresholds, thresholds_of
-from calcli.errors import UsageError
+from calcli.diagrams.charts import AtThresholds
 from calcli.evaluation.request import seen_before
 from calcli.files import as_text
 from calcli.listener import SILENT, Listener, stage
-from calcli.models.base import Model
-from calcli.models.calibrator import load
-from calcli.models.intervals import amounts_of, bind_amounts, interval_model
-from calcli.models.policy import rows_of, uncalibrated, with_policy
+from calcli.models.base import Model, decider_of
 from calcli.models.requests import target_of
-from calcli.numeric.links import probabilities
-from calcli.places import Url, folder
+from calcli.places import Url
 from calcli.reports.groups import in_units, unit_warnings
 from calcli.reports.measuring import class_names, data_facts
 from calcli.reports.schema import DataFacts, ReportWarning
 from calcli.state import Json
-from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
 from calcli.tables.load import load as load_rows
 from calcli.tables.request import BadRows, open_table
@@ -124,79 +113,31 @@ def _curve(score: AtThresholds) -> dict[str, Json]:
 
 def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
     """Choose a policy on labelled rows, measure it, and keep it."""
-    if request.intervals is not None:
-        return _intervals(request, listener)
-    ask: DecisionGoal = request if request.cost_file is None else replace(request, costs=((), ()))
-    ask.check()
-    model = None if request.artifact is None else load(request.artifact)
+    goal: DecisionGoal = request if request.cost_file is None else replace(request, costs=((), ()))
+    goal.check()
+    decider = decider_of(goal, request.flags, request.artifact)
     with open_table(request) as source:
         target = target_of(source, request.output, "policy")
-        features = model is not None and model.needs_features
         with stage(listener, "looking at the columns"):
-            known = None if model is None else model.binding
-            binding = bind(source, request.flags, known=known, features=features)
+            binding = decider.bind(source)
         for note in binding.notes:
             listener.note(note)
         if request.cost_file is not None:
-            ask = replace(request, costs=read_costs(request.cost_file, class_names(binding)))
+            decider = replace(decider, goal=replace(request, costs=read_costs(request.cost_file, class_names(binding))))
         with stage(listener, "reading"):
-            loaded = load_rows(source, binding, features=features, bad_rows=request.bad_rows)
+            loaded = load_rows(source, binding, features=decider.features, bad_rows=request.bad_rows)
             loaded = in_units(loaded, request.resample_by, None)
-            if model is None:
-                model = uncalibrated(loaded, request.flags, request.seed)
-            rows = rows_of(loaded, model.calibrator.predict(loaded.batch), ask)
+            rows = decider.rows(loaded, request.seed)
         with stage(listener, "deciding"):
-            choice = choose(ask, rows, request.seed)
-            scores = _at_thresholds(ask, rows, choice, model.method, loaded.batch.score)
+            choice = rows.choose(request.seed)
+            scores = rows.curves(choice)
         data = data_facts(loaded)
-        seen = seen_before(source, {as_text(folder(request.artifact)): model} if request.artifact else {})
+        calibrator = decider.calibrator
+        seen = seen_before(source, {} if calibrator is None else {as_text(calibrator.path or ""): calibrator})
         warnings = (*seen, *unit_warnings(loaded))
-    made = with_policy(model, ask, choice, data)
-    refused = None if choice.policy is not None else f"{choice.why}: nothing was saved"
+    made = rows.model(choice, data, request.seed)
+    refused = f"{choice.why}: nothing was saved" if choice.rule is None else None
     path = target if refused is None else None
     if path is not None:
         made.save(path)
     return DecideResult(path, made, choice, data, binding, request.seed, refused, warnings, scores)
-
-
-def _intervals(request: DecideRequest, listener: Listener) -> DecideResult:
-    """Choose intervals of predicted amounts, measure them, and keep them."""
-    request.check()
-    if request.artifact is not None:
-        raise UsageError("--intervals are for predictions in the table: --with is a calibrator", hint="leave it out")
-    with open_table(request) as source:
-        target = target_of(source, request.output, "policy")
-        with stage(listener, "looking at the columns"):
-            binding = bind_amounts(source, request.flags, request)
-        with stage(listener, "reading"):
-            loaded = load_rows(source, binding, features=True, bad_rows=request.bad_rows)
-            loaded = in_units(loaded, request.resample_by, None)
-            rows, groups = amounts_of(loaded, request)
-        with stage(listener, "deciding"):
-            choice = choose_intervals(request, rows, groups, request.seed)
-        data = data_facts(loaded)
-    made = interval_model(request, choice, data, binding, request.seed)
-    if target is not None:
-        made.save(target)
-    return DecideResult(target, made, choice, data, binding, request.seed)
-
-
-def _at_thresholds(
-    ask: DecisionGoal, rows: Rows, choice: Choice, name: str, score: FloatArray
-) -> tuple[AtThresholds, ...]:
-    """The numbers of pictures, of the calibrated and of the raw score."""
-    if rows.prob.ndim > 1:
-        return ()
-    probs = {name: rows.prob, "raw": probabilities(score)}
-    if (probs["raw"] == rows.prob).all():
-        probs = {"raw": rows.prob}
-    thresholds = thresholds_of(probs.values(), (one.threshold for one in choice.options if one.threshold is not None))
-    found = []
-    for each, prob in probs.items():
-        counts = decided(prob, rows.label, thresholds, rows.weight, rates=()).counts
-        cost = None
-        if ask.has_costs:
-            costs = ask.four_costs() if rows.costs is None else rows.costs
-            cost = costs.at_thresholds(prob, rows.label, thresholds, rows.weight)
-        found.append(AtThresholds(each, thresholds, *counts, cost=cost))
-    return tuple(found)

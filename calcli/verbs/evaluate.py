@@ -11,20 +11,21 @@ from calcli.batch import Edges, IntArray, SamplingUnits
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.clusters import Clustering, clustering
 from calcli.evaluation.drift import drift_asked, new_rows_on_cluster, observe, of_no_rows, rows_of
-from calcli.evaluation.policies import evaluate_intervals, interval_models, measured_policies, promises_of
+from calcli.evaluation.policies import evaluate_decisions, measured_policies, promises_of
 from calcli.evaluation.request import (
     ComparedScore,
     EvaluateRequest,
     NamedScores,
     all_features,
     bind_scores,
-    read_named,
+    open_named,
     seen_before,
 )
 from calcli.evaluation.score_passes import BufferedScores, RowCountPass, ScoredRows, ScorePass, ScoreTotal
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
+from calcli.models.calibrator import CalibratorModel
 from calcli.models.side_inputs import read_edges
 from calcli.reports.baseline import Baseline
 from calcli.reports.conditions import check_gates
@@ -72,10 +73,13 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
     if request.state is not None and request.drift is None:
         raise UsageError("--state stores the result of --drift", hint="add --drift ARTIFACT")
-    artifacts, columns = read_named(request.all_artifacts, request.scores)
-    if (intervals := interval_models(request, artifacts)) is not None:
-        return evaluate_intervals(request, intervals, listener)
-    named_scores = NamedScores.of(artifacts, columns)
+    models, columns = open_named(request.all_artifacts, request.scores)
+    calibrators = {name: model for name, model in models.items() if isinstance(model, CalibratorModel)}
+    if len(calibrators) < len(models):
+        if calibrators or columns:
+            raise UsageError("intervals of amounts are not compared with scores", hint="evaluate them on their own")
+        return evaluate_decisions(request, models, listener)
+    named_scores = NamedScores(calibrators, columns)
     against = _against(request, named_scores)
     if request.engine != "local":
         _refuse_what_needs_rows(request, named_scores)

@@ -21,7 +21,6 @@ on new rows that did not choose it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -30,35 +29,18 @@ import numpy as np
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
-from calcli.batch import FloatArray
-from calcli.decisions.choice import choose
-from calcli.decisions.goal import Choice, DecisionGoal, decision_splits
-from calcli.decisions.intervals import choose_intervals, measure_intervals
-from calcli.decisions.measure import Promise, Rows, measure, paid_of
-from calcli.decisions.policy import Policy
+from calcli.batch import Batch, FloatArray
+from calcli.decisions.measure import Promise
 from calcli.errors import UsageError
 from calcli.evaluation.policies import REPLICATES, decision_entry
 from calcli.files import as_text
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.models.auto import Evidence
-from calcli.models.base import open_model
+from calcli.models.base import Model, decider_of, open_model
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.held_out import Mask
-from calcli.models.intervals import IntervalModel, amounts_of, interval_model, measured_amounts
-from calcli.models.model_selection import IDENTITY
-from calcli.models.policy import (
-    EVIDENCE,
-    IN_PLACE,
-    asked_in,
-    label_refusal,
-    measured_rows,
-    rows_of,
-    seen_before,
-    seen_warnings,
-    uncalibrated,
-    with_policy,
-)
+from calcli.models.policy import EVIDENCE, IN_PLACE, asked_in, label_refusal, seen_before, seen_warnings
 from calcli.models.recipe import Recipe
 from calcli.models.requests import RefitRequest
 from calcli.models.trial import TrialRows
@@ -67,9 +49,6 @@ from calcli.reports.conditions import Guard
 from calcli.reports.groups import LabelCheck, in_units
 from calcli.reports.measuring import Measurements, data_facts, report_on
 from calcli.reports.schema import Report
-from calcli.state import Json
-from calcli.tables.binding import bind, bind_unscored
-from calcli.tables.binding_types import Flags
 from calcli.tables.load import load
 from calcli.tables.request import check_master, open_table
 from calcli.tables.source import Source
@@ -81,7 +60,7 @@ NEW = "new"
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyRefit:
+class DecisionRefit:
     """The report, and whether the policy was replaced."""
 
     path: Path | Url
@@ -111,7 +90,7 @@ class _Shown:
         return cls(speaks, why)
 
     @classmethod
-    def of_costs(cls, saved: FloatArray, rows: Rows) -> _Shown:
+    def of_costs(cls, saved: FloatArray, rows: Batch) -> _Shown:
         """By the normal distribution of the mean of what each row saves."""
         from scipy.stats import norm
 
@@ -122,97 +101,44 @@ class _Shown:
         return cls(-math.log(max(p, 1e-300)), why)
 
 
-def refit_policy(
-    old: CalibratorModel,
-    path: Path | Url,
-    source: Source,
-    flags: Flags,
-    resample_by: str | None,
-    seed: int,
-    listener: Listener,
-) -> PolicyRefit:
-    """A policy that decides by the score as it is."""
-    assert old.policy is not None
-    ask = _asked(old.manifest, path, resample_by)
+def _decisions(
+    old: Model, path: Path | Url, source: Source, request: RefitRequest, listener: Listener
+) -> DecisionRefit:
+    """A policy that decides by the score as it is, or intervals of amounts."""
+    goal, flags = asked_in(old.manifest, path), old.flags
+    goal = goal if request.resample_by is None else replace(goal, resample_by=request.resample_by)
+    decider = decider_of(goal, flags)
     with stage(listener, "looking at the columns"):
-        binding = bind(source, flags, known=old.fitted_binding)
+        binding = old.bind(source, flags)
     with stage(listener, "reading"):
-        loaded = in_units(load(source, binding, features=False), ask.resample_by, None)
+        loaded = in_units(load(source, binding, features=decider.features), goal.resample_by, None)
         seen = seen_before(loaded, old.manifest)
-        rows = rows_of(loaded, old.calibrator.predict(loaded.batch), ask)
-        group, beside = measured_rows(loaded, old.policy.rule)
+        # Rows that the rule in place was not chosen on judge it, if there are any.
+        judges = np.ones(len(seen), dtype=np.bool_) if seen.all() else ~seen
+        rows, judged = decider.rows(loaded, request.seed), old.judged(loaded).taken(judges)
     with stage(listener, "deciding"):
-        judge = _judges(seen)
-        judges, there = replace(rows, group=group).taken(judge), {name: of[judge] for name, of in beside.items()}
-        numbers, promise = measure(old.policy, judges, there, replicates=REPLICATES, seed=seed)
-        shown = _Shown.of_costs(_saved(old.policy, ask, rows.taken(judge), there, seed), judges)
+        numbers, promise = judged.measured(replicates=REPLICATES, seed=request.seed)
+        choice = rows.choose(request.seed)
         if promise is not None:
             shown = _Shown.of_promise(promise)
-        choice = choose(ask, rows, seed)
-    wrong = label_refusal(old.manifest, LabelCheck.of(loaded.batch))
-    undecided = choice.why if choice.policy is None else None
-    entries = [decision_entry(IN_PLACE, old.policy.kind, numbers, promise)]
-    entries += [] if choice.policy is None else [_new_entry(choice, choice.policy.kind)]
-    report = report_on("refit", seed, data_facts(loaded), binding, Measurements({}, (), (), ()))
+        else:
+            paid = judged.paid()
+            saved = np.zeros(int(judges.sum())) if paid is None else rows.saved(paid, judges, request.seed)
+            shown = _Shown.of_costs(saved, loaded.batch.take(judges))
+    wrong = None if loaded.batch.label is None else label_refusal(old.manifest, LabelCheck.of(loaded.batch))
+    undecided = choice.why if choice.rule is None else None
+    entries = [decision_entry(IN_PLACE, judged.kind, numbers, promise)]
+    if choice.rule is not None:
+        chosen = next(option for option in choice.options if option.name == choice.chosen)
+        entries.append(decision_entry(NEW, choice.rule.kind, chosen.numbers, None))
+    report = report_on("refit", request.seed, data_facts(loaded), binding, Measurements({}, (), (), ()))
     result = _result(path, replace(report, decisions=tuple(entries)), shown, seen, wrong or undecided)
     if result.kept is None:
-        model = uncalibrated(loaded, flags, seed)
-        with_policy(model, ask, choice, report.data).save(path)
+        rows.model(choice, report.data, request.seed).save(path)
     return result
 
 
-def refit_intervals(
-    old: IntervalModel, path: Path | Url, source: Source, resample_by: str | None, seed: int, listener: Listener
-) -> PolicyRefit:
-    """Intervals of predicted amounts."""
-    ask = _asked(old.manifest, path, resample_by)
-    with stage(listener, "looking at the columns"):
-        binding = bind_unscored(source, known=old.binding)
-    with stage(listener, "reading"):
-        loaded = in_units(load(source, binding, features=True), ask.resample_by, None)
-        seen = seen_before(loaded, old.manifest)
-        amounts, groups = amounts_of(loaded, ask)
-    with stage(listener, "deciding"):
-        numbers, promised = measure_intervals(old.rule, measured_amounts(loaded, old.rule).taken(_judges(seen)))
-        promise = promised.tested()
-        choice = choose_intervals(ask, amounts, groups, seed)
-    entries = decision_entry(IN_PLACE, old.rule.kind, numbers, promise), _new_entry(choice, old.rule.kind)
-    report = report_on("refit", seed, data_facts(loaded), binding, Measurements({}, (), (), ()))
-    result = _result(path, replace(report, decisions=entries), _Shown.of_promise(promise), seen, None)
-    if result.kept is None:
-        interval_model(ask, choice, report.data, binding, seed).save(path)
-    return result
-
-
-def _asked(manifest: Manifest, path: Path | Url, resample_by: str | None) -> DecisionGoal:
-    ask = asked_in(manifest, path)
-    return ask if resample_by is None else replace(ask, resample_by=resample_by)
-
-
-def _judges(seen: Mask) -> Mask:
-    """The rows that the policy in place is judged by: those that it was not chosen on, if there are any."""
-    return np.ones(len(seen), dtype=np.bool_) if seen.all() else ~seen
-
-
-def _saved(policy: Policy, ask: DecisionGoal, rows: Rows, beside: Mapping[str, FloatArray], seed: int) -> FloatArray:
-    """The costs that each row saves under a policy chosen on other rows; 0 where no policy can be chosen."""
-    saved = np.zeros(len(rows.prob))
-    paid = paid_of(policy, rows, beside)
-    if paid is None:
-        return saved
-    for train, test in decision_splits(rows.units, len(saved), ask.folds, seed):
-        new = choose(ask, rows.taken(train), seed).policy
-        cost = None if new is None else paid_of(new, rows.taken(test), {name: of[test] for name, of in beside.items()})
-        saved[test] = 0.0 if cost is None else paid[test] - cost
-    return saved
-
-
-def _new_entry(choice: Choice, kind: str) -> dict[str, Json]:
-    chosen = next(option for option in choice.options if option.name == choice.chosen)
-    return decision_entry(NEW, kind, chosen.numbers, None)
-
-
-def _result(path: Path | Url, report: Report, shown: _Shown, seen: Mask, refused: str | None) -> PolicyRefit:
+def _result(path: Path | Url, report: Report, shown: _Shown, seen: Mask, refused: str | None) -> DecisionRefit:
     """Whether that is enough to replace the policy."""
     enough = shown.evidence >= EVIDENCE
     unshown = None if enough else f"{shown.why}: that is not enough to replace it"
@@ -225,22 +151,18 @@ def _result(path: Path | Url, report: Report, shown: _Shown, seen: Mask, refused
         warnings=seen_warnings(seen, ~seen),
     )
     kept = None if reason is None else f"{reason}; nothing was changed"
-    return PolicyRefit(path, report, kept, refused is None and not enough, shown.why)
+    return DecisionRefit(path, report, kept, refused is None and not enough, shown.why)
 
 
-def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult | PolicyRefit:
+def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult | DecisionRefit:
     """Fit on new rows, and replace the artifact if that is shown to be better."""
     check_master(request.engine, request.master, request.sample)
     old, path = open_model(store.read(request.artifact)), folder(request.artifact)
-    more = request.resample_by, request.seed, listener
-    if isinstance(old, IntervalModel):
+    recipe = old.recipe
+    if recipe is None:
         with _open(request) as source:
-            return refit_intervals(old, path, source, *more)
-    assert isinstance(old, CalibratorModel)
-    recipe = Recipe.from_json(old.manifest.recipe)
-    if old.policy is not None and recipe.method == IDENTITY:
-        with _open(request) as source:
-            return refit_policy(old, path, source, recipe.flags, *more)
+            return _decisions(old, path, source, request, listener)
+    assert isinstance(old, CalibratorModel)  # only calibrators are fitted to rows
     return _calibrator(old, path, recipe, request, listener)
 
 
