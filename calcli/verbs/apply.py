@@ -11,7 +11,8 @@ from typing import TypeVar
 from calcli.artifacts import store
 from calcli.errors import UsageError
 from calcli.listener import SILENT, Listener, stage
-from calcli.models.base import ColumnOptions, Model, Scale, open_model
+from calcli.models.base import ColumnOptions, Scale, open_model
+from calcli.models.cluster import cluster
 from calcli.models.stream import (
     AddedColumns,
     ColumnAdder,
@@ -23,9 +24,9 @@ from calcli.models.stream import (
 )
 from calcli.places import place
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.request import BadRows, Engine, check_master, check_parquet, open_table, paths_of
+from calcli.tables.request import BadRows, Engine, check_master, open_table
 from calcli.tables.side_tables import MemberColumns, find_members
-from calcli.tables.source import Data, Source, open_source
+from calcli.tables.source import Data, Source
 
 Columns = TypeVar("Columns", bound=AddedColumns)
 
@@ -179,8 +180,8 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     def columns(source: Source) -> ModelColumns:
         return model.columns(source, request.flags, options)
 
-    if request.engine == "spark":
-        return _result(request, *_on_spark(request, model, columns, listener))
+    if request.engine != "local":
+        return _result(request, *cluster(request.engine).copy_with(columns, model, request, listener), None)
     return _result(request, *_here(request, columns, request.bad_rows, listener, dry_run=request.dry_run))
 
 
@@ -232,29 +233,6 @@ def _here(
             listener.note(remark)
         with stage(listener, added.task):
             return added, write_rows(ColumnAdder(added, bad_rows), source, kept, request.output, output_format), doubt
-
-
-def _on_spark(
-    request: ApplyRequest, model: Model, columns: Callable[[Source], Columns], listener: Listener
-) -> tuple[Columns, RowsWritten, None]:
-    """The columns added on a cluster, over a dataset of Parquet files."""
-    from calcli.spark.columns import check_row_by_row, write_with_added
-    from calcli.spark.session import example_rows, read_table, spark_session
-
-    check_row_by_row(request.artifact, model)
-    paths = paths_of(request.data, request.input_format, request.delimiter)
-    check_parquet(request.output_format, "--output-format")
-    if str(request.output) == "-":
-        raise UsageError("--engine spark writes a directory", hint="name it with -o DIR")
-    with spark_session(request.master) as session:
-        table = read_table(session, paths)
-        with open_source(example_rows(table)) as source:
-            added = columns(source)
-            kept = kept_columns(source, request.keep, added)
-        if request.dry_run:
-            return added, RowsWritten(0, 0), None
-        with stage(listener, "calibrating on Spark"):
-            return added, write_with_added(table, ColumnAdder(added, request.bad_rows), kept, str(request.output)), None
 
 
 def _result(

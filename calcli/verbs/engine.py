@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from calcli.models.cluster import cluster
 from calcli.tables.passes import ClusterTable, LocalTable
-from calcli.tables.request import BadRows, EngineRequest, open_table, paths_of
+from calcli.tables.request import BadRows, EngineRequest, open_table
 
 
 class BadRowsRequest(EngineRequest, Protocol):
@@ -25,8 +26,5 @@ def opened(request: BadRowsRequest) -> Iterator[LocalTable | ClusterTable]:
         with open_table(request) as source:
             yield LocalTable.of(source, keep_going=keep_going)
         return
-    from calcli.spark.engine import spark_table
-
-    paths = paths_of(request.data, request.input_format, request.delimiter)
-    with spark_table(paths, request.master, keep_going=keep_going) as table:
+    with cluster(request.engine).table_of(request, keep_going=keep_going) as table:
         yield table

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from calcli.listener import SILENT, Listener
+from calcli.models.cluster import cluster
 from calcli.models.learn import learn
 from calcli.models.requests import FitRequest, FitResult, keep, target_of
 from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows, TrialTable, bind_trial
@@ -26,13 +27,9 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         with trial_rows(request, request.flags, request.resample_by, listener) as rows:
             return _fit(request, rows, listener)
 
-    from calcli.spark.fit import checked
-    from calcli.spark.fit import fit as fit_from_sums
-    from calcli.spark.session import spark_session
-
-    checked(request)
-    with spark_session(request.master):
-        found = fit_from_sums(request, listener)
+    engine = cluster(request.engine)
+    with engine.fitting(request):
+        found = engine.fit_from_sums(request, listener)
         if found is not None:
             return found
         with trial_rows(request, request.flags, request.resample_by, listener) as rows:
@@ -48,9 +45,7 @@ def trial_rows(
         with open_table(request) as source:
             yield TrialRows(source)
         return
-    from calcli.spark.sample import sampled_table
-
-    with sampled_table(request, flags, unit, listener, known) as sample:
+    with cluster(request.engine).sampled_table(request, flags, unit, listener, known) as sample:
         yield sample
 
 
