@@ -9,11 +9,11 @@ import sys
 
 import numpy as np
 
-from calcli.evaluation.drift import ALPHA
-from calcli.evaluation.drift_log import ASSUMED, EARLY, LEARNED
 from calcli.numeric.e_process import CHANCES, EProcess, Night, between_nights, directions, log_payoffs
 from calcli.numeric.links import sigmoid
 from calcli.reports.drift_baseline import DriftBaseline
+from calcli.verbs.drift import ALPHA
+from calcli.verbs.drift_log import ASSUMED, EARLY, LEARNED
 
 FITTED = 20_000
 YEAR = 365

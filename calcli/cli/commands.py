@@ -88,7 +88,7 @@ def evaluate(arguments: Arguments) -> None:
     calcli evaluate test.csv --baseline old.json --fail-if 'nll.change > 0.002'
     calcli evaluate days/ --with nightly --engine spark
     """
-    from calcli.evaluation.request import EvaluateRequest
+    from calcli.verbs.compared_scores import EvaluateRequest
     from calcli.verbs.evaluate import evaluate as run
 
     console = arguments.console()

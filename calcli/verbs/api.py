@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 
-from calcli.evaluation.request import EvaluateRequest
 from calcli.listener import Listener, here
 from calcli.metrics.base import Options as Options
 from calcli.models.calibrator import load as load
@@ -26,6 +25,7 @@ from calcli.verbs.apply import apply_ensemble as run_apply_ensemble
 from calcli.verbs.apply import decompose as run_decompose
 from calcli.verbs.compare import CompareRequest
 from calcli.verbs.compare import compare as run_compare
+from calcli.verbs.compared_scores import EvaluateRequest
 from calcli.verbs.decide import DecideRequest
 from calcli.verbs.decide import decide as run_decide
 from calcli.verbs.diagram import DiagramRequest

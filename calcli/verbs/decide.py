@@ -9,7 +9,6 @@ from pathlib import Path
 from calcli.artifacts.strictjson import as_json
 from calcli.decisions.goal import Choice, DecisionGoal
 from calcli.diagrams.charts import AtThresholds
-from calcli.evaluation.request import seen_before
 from calcli.files import as_text
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.base import Model, decider_of
@@ -24,6 +23,7 @@ from calcli.tables.load import load as load_rows
 from calcli.tables.request import BadRows, open_table
 from calcli.tables.side_tables import read_costs
 from calcli.tables.source import Data
+from calcli.verbs.compared_scores import seen_before
 from calcli.version import VERSION
 
 SCHEMA = "calcli.decision/1"

@@ -13,9 +13,6 @@ from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.diagrams.curves import Bands, Binning, Curve, Kind, amount, by_kind, caption, percent
 from calcli.diagrams.image import image_format_of
 from calcli.errors import UsageError, unknown_name
-from calcli.evaluation.clusters import Clustering, by_column
-from calcli.evaluation.request import NamedScores, all_features, bind_scores
-from calcli.evaluation.score_passes import CurvePass
 from calcli.listener import SILENT, Listener, stage
 from calcli.numeric.bins import BINS, BinCount, check_bins
 from calcli.reports.measuring import class_names, facts_of
@@ -25,7 +22,10 @@ from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.passes import Table
 from calcli.tables.request import BadRows, Engine, check_master
 from calcli.tables.source import Data, Source
+from calcli.verbs.clusters import Clustering, by_column
+from calcli.verbs.compared_scores import NamedScores, all_features, bind_scores
 from calcli.verbs.engine import opened
+from calcli.verbs.score_passes import CurvePass
 from calcli.version import VERSION
 
 Form: TypeAlias = Literal["png", "svg", "pdf", "html"]

@@ -9,19 +9,6 @@ from typing import NamedTuple
 
 from calcli.batch import Edges, IntArray, SamplingUnits
 from calcli.errors import UsageError, unknown_name
-from calcli.evaluation.clusters import Clustering, clustering
-from calcli.evaluation.drift import drift_asked, new_rows_on_cluster, observe, of_no_rows, rows_of
-from calcli.evaluation.policies import evaluate_decisions, measured_policies, promises_of
-from calcli.evaluation.request import (
-    ComparedScore,
-    EvaluateRequest,
-    NamedScores,
-    all_features,
-    bind_scores,
-    open_named,
-    seen_before,
-)
-from calcli.evaluation.score_passes import BufferedScores, RowCountPass, ScoredRows, ScorePass, ScoreTotal
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
@@ -61,7 +48,20 @@ from calcli.tables.load import doubt_of_scale
 from calcli.tables.passes import ClusterTable, LocalTable, Passed, Table
 from calcli.tables.request import check_master
 from calcli.tables.source import Source
+from calcli.verbs.clusters import Clustering, clustering
+from calcli.verbs.compared_scores import (
+    ComparedScore,
+    EvaluateRequest,
+    NamedScores,
+    all_features,
+    bind_scores,
+    open_named,
+    seen_before,
+)
+from calcli.verbs.drift import drift_asked, new_rows_on_cluster, observe, of_no_rows, rows_of
 from calcli.verbs.engine import opened
+from calcli.verbs.policies import evaluate_decisions, measured_policies, promises_of
+from calcli.verbs.score_passes import BufferedScores, RowCountPass, ScoredRows, ScorePass, ScoreTotal
 
 
 def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:

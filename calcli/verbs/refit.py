@@ -32,7 +32,6 @@ from calcli.artifacts.manifest import Manifest
 from calcli.batch import Batch, FloatArray
 from calcli.decisions.measure import Promise
 from calcli.errors import UsageError
-from calcli.evaluation.policies import REPLICATES, decision_entry
 from calcli.files import as_text
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
@@ -53,6 +52,7 @@ from calcli.tables.load import load
 from calcli.tables.request import check_master, open_table
 from calcli.tables.source import Source
 from calcli.verbs.fit import trial_rows
+from calcli.verbs.policies import REPLICATES, decision_entry
 from calcli.verbs.refit_calibrator import RefitResult, refit_calibrator
 
 NEW = "new"

@@ -20,7 +20,6 @@ from calcli.artifacts.manifest import JsonObject
 from calcli.batch import Batch, Column, FloatArray
 from calcli.diagrams.image import image_format_of
 from calcli.errors import DataError, UsageError
-from calcli.evaluation.ensembles import FORMATS, EnsembleMetrics, compare_ensemble, draw, measurements
 from calcli.files import base_name
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.ensemble import EnsembleModel, load_ensemble
@@ -46,6 +45,7 @@ from calcli.tables.side_tables import load_auxiliary, load_numbers
 from calcli.tables.source import Data, Source, open_source
 from calcli.uncertainty.decomposition import SeenFeatures, make
 from calcli.uncertainty.ensemble import GridCell, Kind, Settings, UserModel, read_user_model
+from calcli.verbs.ensemble_metrics import FORMATS, EnsembleMetrics, compare_ensemble, draw, measurements
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,7 +241,7 @@ def test_evaluate_shows_rows_that_are_one_graph_all_at_once(town: pl.DataFrame) 
 
 
 def test_more_rows_than_are_held_cannot_be_one_graph(town: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calcli.evaluation.score_passes.HELD", 100)
+    monkeypatch.setattr("calcli.verbs.score_passes.HELD", 100)
     fit(params={"relation": "column:village", "apply": "offline"})
     with pytest.raises(UsageError, match="kept needs all rows at once, and more than 100 are not held"):
         calcli.evaluate("new.parquet", ("kept",))

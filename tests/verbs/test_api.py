@@ -11,10 +11,10 @@ from typing import Any, get_type_hints
 import pytest
 
 import calcli
-from calcli.evaluation.request import EvaluateRequest
 from calcli.models.requests import FitRequest, FitResult, RefitRequest
 from calcli.verbs.apply import ApplyRequest, DecomposeRequest, EnsembleApplyRequest
 from calcli.verbs.compare import CompareRequest
+from calcli.verbs.compared_scores import EvaluateRequest
 from calcli.verbs.decide import DecideRequest
 from calcli.verbs.diagram import DiagramRequest
 from calcli.verbs.inspect import ExplainRequest

@@ -88,7 +88,7 @@ def test_the_report_of_evaluate_has_the_numbers_of_the_picture(fitted: Path) -> 
 
 def test_the_report_of_more_rows_than_are_held_has_them_too(fitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = calcli.evaluate("test.parquet", artifacts=("m",), rejection=True)
-    monkeypatch.setattr("calcli.evaluation.score_passes.HELD", 100)
+    monkeypatch.setattr("calcli.verbs.score_passes.HELD", 100)
     summed = calcli.evaluate("test.parquet", artifacts=("m",), rejection=True)
     assert [len(curve.points) for curve in summed.curves] == [len(curve.points) for curve in whole.curves]
     for one, other in zip(summed.curves, whole.curves, strict=True):

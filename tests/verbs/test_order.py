@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from calcli.evaluation import score_passes
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 
 import calcli
 from calcli.batch import Batch
-from calcli.evaluation import score_passes
 from calcli.methods import calibrator, catalog
 from calcli.models.held_out import Holdout, split_rows
 from calcli.verbs.export import ExportRequest

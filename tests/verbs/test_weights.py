@@ -12,8 +12,8 @@ import pytest
 
 import calcli
 from calcli.errors import DataError, UsageError
-from calcli.evaluation.request import EvaluateRequest
 from calcli.tables.binding_types import Flags
+from calcli.verbs.compared_scores import EvaluateRequest
 from calcli.verbs.evaluate import evaluate
 from tests.support.listener import Recorder
 

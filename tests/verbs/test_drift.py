@@ -14,10 +14,10 @@ import pytest
 import calcli
 from calcli.artifacts import store
 from calcli.errors import FileSystemError, UsageError
-from calcli.evaluation.drift import drift_baseline_of
 from calcli.numeric.e_process import directions
 from calcli.numeric.links import logit, sigmoid
 from calcli.reports.drift_baseline import DriftBaseline
+from calcli.verbs.drift import drift_baseline_of
 from tests.support.samples import breeds
 
 

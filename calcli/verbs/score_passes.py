@@ -20,8 +20,6 @@ from numpy.typing import DTypeLike, NDArray
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray, spans
 from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.errors import UsageError
-from calcli.evaluation.clusters import Clustering
-from calcli.evaluation.request import ComparedScore, scale_checks
 from calcli.metrics.base import Clusters, Scored
 from calcli.metrics.bootstrap import Bootstrap
 from calcli.reports.measuring import Candidate, Measurements, class_weights
@@ -31,6 +29,8 @@ from calcli.tables.binding_types import Binding
 from calcli.tables.load import join_batches
 from calcli.tables.passes import Pass, Reading
 from calcli.tables.scores import Scale
+from calcli.verbs.clusters import Clustering
+from calcli.verbs.compared_scores import ComparedScore, scale_checks
 
 HELD = 50_000_000
 """At most so many probabilities are held of each score: one for a row, or one for each of more than two classes."""

@@ -12,9 +12,6 @@ from calcli.batch import FloatArray, SamplingUnits
 from calcli.decisions.measure import Number, Promise
 from calcli.decisions.policy import SetRule
 from calcli.errors import UsageError
-from calcli.evaluation.drift import Promises, observe, of_no_rows, rows_of
-from calcli.evaluation.request import EvaluateRequest, NamedScores
-from calcli.evaluation.score_passes import BufferedScores
 from calcli.listener import Listener, stage
 from calcli.models.base import JudgedRows, Model
 from calcli.models.calibrator import CalibratorModel
@@ -26,6 +23,9 @@ from calcli.reports.schema import Report
 from calcli.state import Json
 from calcli.tables.load import load
 from calcli.tables.request import open_table
+from calcli.verbs.compared_scores import EvaluateRequest, NamedScores
+from calcli.verbs.drift import Promises, observe, of_no_rows, rows_of
+from calcli.verbs.score_passes import BufferedScores
 
 REPLICATES = 1000
 """Bootstrap replicates for the interval of a cost, where the request gives no number."""

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from calcli.evaluation import clusters as clustering
+from calcli.evaluation import score_passes as collect
 
 import calcli
 from calcli.artifacts import store
 from calcli.cli.main import main
 from calcli.errors import DataError, UsageError
-from calcli.evaluation import clusters as clustering
-from calcli.evaluation import score_passes as collect
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.models.side_inputs import SideFiles

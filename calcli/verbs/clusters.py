@@ -10,7 +10,6 @@ import numpy as np
 
 from calcli.batch import Batch, IntArray
 from calcli.errors import DataError
-from calcli.evaluation.request import ComparedScore
 from calcli.learners.encoding import Encoding, centroids, nearest, on_grid, step_of
 from calcli.metrics.base import Clusters
 from calcli.models.calibrator import CalibratorModel
@@ -19,6 +18,7 @@ from calcli.tables.binding_types import Binding, Feature, Flags
 from calcli.tables.features import find_features
 from calcli.tables.side_tables import sample_features
 from calcli.tables.source import Source
+from calcli.verbs.compared_scores import ComparedScore
 
 CLUSTER = "cluster"
 """The extra of a method that forms clusters."""

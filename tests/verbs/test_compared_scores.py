@@ -14,11 +14,11 @@ from sklearn.metrics import log_loss
 import calcli
 from calcli.batch import Batch, SideInputs
 from calcli.errors import DataError, UsageError
-from calcli.evaluation.request import EvaluateRequest
 from calcli.methods import catalog
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import sigmoid
 from calcli.state import State
+from calcli.verbs.compared_scores import EvaluateRequest
 from calcli.verbs.evaluate import evaluate
 from tests.support.listener import Recorder
 from tests.support.samples import breeds, clicks

@@ -24,9 +24,6 @@ from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, FloatArray, LabelArray
 from calcli.decisions.measure import Promised
 from calcli.errors import UsageError
-from calcli.evaluation.drift_log import DriftLog, Observation, alone_with, evenly
-from calcli.evaluation.request import EvaluateRequest, NamedScores
-from calcli.evaluation.score_passes import ScoredRows
 from calcli.metrics.base import Scored
 from calcli.models.base import Model
 from calcli.models.calibrator import CalibratorModel
@@ -51,6 +48,9 @@ from calcli.reports.drift_baseline import DriftBaseline, each_class
 from calcli.reports.groups import TableRows
 from calcli.state import Json
 from calcli.tables.passes import ClusterTable, Pass, Reading
+from calcli.verbs.compared_scores import EvaluateRequest, NamedScores
+from calcli.verbs.drift_log import DriftLog, Observation, alone_with, evenly
+from calcli.verbs.score_passes import ScoredRows
 
 ALPHA = 0.05
 """The probability of ever finding drift in calibration that does not move."""

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from calcli.evaluation import score_passes
 
 import calcli
 from calcli.errors import UsageError
-from calcli.evaluation import score_passes
-from calcli.evaluation.score_passes import _Growing
 from calcli.reports.schema import Report
+from calcli.verbs.score_passes import _Growing
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
 
