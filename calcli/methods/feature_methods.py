@@ -179,6 +179,24 @@ HETEROGENEOUS = MethodSpec(
     presets={"paper": {"partition": "tree", "target": "label", "tau": 0.0}},
 )
 
+EFFECTS = MethodSpec(
+    name="effects",
+    family="trees",
+    target="calcli.methods.effects.effects",
+    summary="a correction of the log-odds for each value of each feature and pair, shrunk by what the rows hold",
+    reference="Zhang et al. 2016 (GLMix); Lou et al. 2013",
+    simplicity=19,
+    multiclass="native",
+    needs_features=True,
+    closed_form=True,
+    explains=True,
+    params=(
+        integer("pairs", 200, "the maximum number of pairs of features with effects (60 for more classes)", 0, 2000),
+        integer("bins", 32, "number of bins, of equal mass, of a numeric feature", 2, 1000),
+        boolean("slopes", True, "whether the values of a feature correct the trust in the score too; two classes"),
+    ),
+)
+
 BOOST = MethodSpec(
     name="boost",
     family="trees",
@@ -209,7 +227,7 @@ BOOST = MethodSpec(
     ),
 )
 
-TREES = (MBCT, HETEROGENEOUS, BOOST)
+TREES = (EFFECTS, MBCT, HETEROGENEOUS, BOOST)
 
 CCL = MethodSpec(
     name="ccl",

@@ -61,6 +61,8 @@ def visits_with_cells(level: str, **given: Any) -> pl.DataFrame:
         (2, "heterogeneous", {**CELLS, "partition": "boosted", "trees": 4}),
         (2, "heterogeneous", {**CELLS, "partition": "tree", "leaf": "beta", "depth": 4}),
         (3, "heterogeneous", {**CELLS, "partition": "tree"}),
+        (2, "effects", {}),
+        (3, "effects", {"pairs": 5}),
         (2, "boost", {"rounds": 30, "depth": 3}),
         (3, "boost", {"rounds": 20}),
         (2, "ccl", {"embedding": "features", "clusters": 12, "temperature": 1.0, "tau": 20}),

@@ -58,6 +58,7 @@ def test_each_method(here: Path, method: str, classes: int) -> None:
 FEATURED = {
     "mbct": {"trees": "2", "depth": "3", "min_rows": "20"},
     "heterogeneous": {"partition": "tree", "tau": "5"},
+    "effects": {"pairs": "3"},
     "boost": {"rounds": "20"},
     "ccl": {"embedding": "features", "clusters": "9", "temperature": "1", "tau": "9"},
 }

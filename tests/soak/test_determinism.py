@@ -33,6 +33,7 @@ METHODS = [row.name for row in catalog.specs() if not row.needs_features]
 
 TRAINED = {
     "mbct": ["-m", "mbct", "--set", "trees=3"],
+    "effects": ["-m", "effects"],
     "heterogeneous": ["-m", "heterogeneous", "--set", "trees=3", "--set", "depth=3"],
     "boost": ["-m", "boost", "--set", "rounds=20"],
     "ccl": ["-m", "ccl", "--set", "clusters=5"],

@@ -1,0 +1,178 @@
+"""The codes under which the values of a feature have effects.
+
+Code 0 is for values that the fit has not seen, 1 for missing ones; categories have a code for each level, numbers for
+each bin. A feature has fine codes for its own effect, and coarser ones for its pairs with others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli import expressions as terms
+from calcli.batch import Batch, Column, FloatArray
+from calcli.expressions import Inputs, Missing, Number, Switch, Term, Terms
+from calcli.learners.encoding import heaviest_levels, level_weights
+from calcli.methods.trees.coding import cuts_between, quantile_gaps
+from calcli.state import pack_texts, unpack_texts
+
+Codes: TypeAlias = NDArray[np.int32]
+Kind = Literal["category", "number", "score"]
+
+UNSEEN, MISSING, FIRST = 0, 1, 2
+"""The codes that every feature has, and that of its first level or bin."""
+
+MOST_PAIRED = 253
+"""The levels with codes of their own in pairs; rarer ones have an effect of their own alone."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coding:
+    """The codes of one feature, or of the score."""
+
+    name: str
+    """Of the feature; of the score the number of its class."""
+
+    kind: Kind
+    cuts: FloatArray = field(default_factory=lambda: np.empty(0))
+    """Between bins of a number; a bin includes its upper cut."""
+
+    levels: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The number of codes."""
+        return FIRST + (len(self.levels) if self.kind == "category" else len(self.cuts) + 1)
+
+    def same(self, other: Coding) -> bool:
+        """Whether both code the same feature in the same way."""
+        alike = (self.name, self.kind, self.levels) == (other.name, other.kind, other.levels)
+        return alike and np.array_equal(self.cuts, other.cuts)
+
+    def of(self, batch: Batch, score: FloatArray) -> Codes:
+        """The code of each row; `score` has the log-odds, or centred logits for each class."""
+        if self.kind == "score":
+            values = score if score.ndim == 1 else score[:, int(self.name)]
+            return (np.searchsorted(self.cuts, values, side="left") + FIRST).astype(np.int32)
+        column = batch.features[self.name]
+        if (column.role == "category") is not (self.kind == "category"):
+            raise ValueError(f"a {column.role} is coded as a {self.kind}")
+        if self.kind == "category":
+            code_of = dict(zip(self.levels, range(FIRST, self.size), strict=True))
+            table = np.array([*(code_of.get(level, UNSEEN) for level in column.levels), MISSING], dtype=np.int32)
+            return table[column.values.astype(np.int32, copy=False)]
+        codes = (np.searchsorted(self.cuts, column.values, side="left") + FIRST).astype(np.int32)
+        codes[np.isnan(column.values)] = MISSING
+        return codes
+
+    def term(self, score: Terms, features: Inputs) -> Term:
+        """The code as a number."""
+        if self.kind == "category":
+            column = features[self.name]
+            numbers = tuple(Number(float(code)) for code in range(FIRST, self.size))
+            known = Switch(column, self.levels, numbers, Number(float(UNSEEN))) if self.levels else Number(UNSEEN)
+            return terms.choose(Missing(column), float(MISSING), known)
+        codes = np.arange(FIRST, self.size, dtype=np.float64)
+        if self.kind == "score":
+            return terms.steps(score[int(self.name)], self.cuts, codes, "left")
+        column = features[self.name]
+        return terms.choose(Missing(column), float(MISSING), terms.steps(column, self.cuts, codes, "left"))
+
+    def words(self, code: int, name: str, *, negated: bool = False) -> str:
+        """The values with this code: ``30 < age <= 40``. A score that was `negated` is described as it came."""
+        if code <= MISSING:
+            return f"{name} is missing" if code == MISSING else f"{name} was never seen"
+        place = code - FIRST
+        if self.kind == "category":
+            return f"{name} = {self.levels[place]}"
+        low = None if place == 0 else float(self.cuts[place - 1])
+        high = None if place == len(self.cuts) else float(self.cuts[place])
+        if negated:
+            low, high = (None if high is None else -high), (None if low is None else -low)
+        above, below = ("<=", "<") if negated else ("<", "<=")
+        text = ("" if low is None else f"{low:.6g} {above} ") + name + ("" if high is None else f" {below} {high:.6g}")
+        return text if text != name else f"{name} is anything"
+
+
+def centred_scores(score: FloatArray, most: float) -> FloatArray:
+    """The log-odds of two classes, or centred logits of more, held within `most`."""
+    return np.clip(score if score.ndim == 1 else score - score.mean(axis=1, keepdims=True), -most, most)
+
+
+def learned(batch: Batch, score: FloatArray, bins: int, score_bins: int) -> list[Coding]:
+    """The codings of the scores and of all features; a number has up to so many bins."""
+    weight = batch.weight
+    columns = score[:, None] if score.ndim == 1 else score
+    found = [
+        Coding(str(place), "score", _cuts(values, weight, score_bins))
+        for place, values in enumerate(np.ascontiguousarray(columns.T))
+    ]
+    return found + [_of(name, column, weight, bins) for name, column in batch.features.items()]
+
+
+def _of(name: str, column: Column, weight: FloatArray | None, bins: int) -> Coding:
+    if column.role == "category":
+        weights = level_weights(column, weight)
+        levels = heaviest_levels(column, weights, least=np.nextafter(0.0, 1.0), most=len(weights))
+        return Coding(name, "category", levels=levels)
+    return Coding(name, "number", _cuts(column.values.astype(np.float64), weight, bins))
+
+
+def coarser(coding: Coding, batch: Batch, score: FloatArray, bins: int) -> Coding:
+    """The coding of the same feature for pairs: fewer bins, or only the heaviest levels."""
+    if coding.kind == "category":
+        return Coding(coding.name, "category", levels=coding.levels[:MOST_PAIRED])
+    if coding.kind == "score":
+        values = score if score.ndim == 1 else score[:, int(coding.name)]
+    else:
+        values = batch.features[coding.name].values.astype(np.float64)
+    return Coding(coding.name, coding.kind, _cuts(values, batch.weight, bins))
+
+
+def _cuts(values: FloatArray, weight: FloatArray | None, bins: int) -> FloatArray:
+    """The cuts of quantile bins. A value that holds more rows than a bin is a bin of its own, and leaves the others."""
+    known = ~np.isnan(values) if weight is None else ~np.isnan(values) & (weight > 0)
+    values, weight = values[known], None if weight is None else weight[known]
+    if not len(values):
+        return np.empty(0)
+    distinct, place = np.unique(values, return_inverse=True)
+    mass = np.bincount(place, weight, len(distinct)).astype(np.float64)
+    heavy = mass > mass.sum() / bins
+    rest = ~heavy[place]
+    low, _ = quantile_gaps(values[rest], None if weight is None else weight[rest], bins)
+    at = np.flatnonzero(heavy)
+    below, above = at[at > 0], at[at < len(distinct) - 1]
+    low = np.concatenate([low, distinct[below - 1], distinct[above]])
+    low = np.unique(low)
+    return cuts_between(low, distinct[np.searchsorted(distinct, low, side="right")])
+
+
+def to_arrays(codings: Sequence[Coding]) -> dict[str, NDArray[Any]]:
+    """Arrays for an artifact."""
+    arrays: dict[str, NDArray[Any]] = dict(pack_texts([coding.name for coding in codings], "name"))
+    arrays |= pack_texts([coding.kind for coding in codings], "kind")
+    arrays |= pack_texts([level for coding in codings for level in coding.levels], "level")
+    arrays["levels"] = np.array([len(coding.levels) for coding in codings], dtype=np.int64)
+    arrays["cuts"] = np.array([len(coding.cuts) for coding in codings], dtype=np.int64)
+    arrays["cut"] = np.concatenate([np.empty(0), *(coding.cuts for coding in codings)])
+    return arrays
+
+
+def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Coding]:
+    """The inverse of `to_arrays`."""
+    names, kinds, levels = (unpack_texts(arrays, name) for name in ("name", "kind", "level"))
+    cuts = np.asarray(arrays["cut"], dtype=np.float64)
+    found, level, cut = [], 0, 0
+    for name, kind, of_levels, of_cuts in zip(names, kinds, arrays["levels"], arrays["cuts"], strict=True):
+        if kind not in ("category", "number", "score"):
+            raise ValueError(f"{kind!r} is no kind of coding")
+        own = cuts[cut : cut + int(of_cuts)]
+        if len(own) != of_cuts or not (np.diff(own) > 0).all() or not np.isfinite(own).all():
+            raise ValueError(f"the cuts of {name!r} do not rise")
+        found.append(Coding(name, cast(Kind, kind), own, levels[level : level + int(of_levels)]))
+        level, cut = level + int(of_levels), cut + int(of_cuts)
+    return found

@@ -1,0 +1,240 @@
+"""Effects: a correction of the log-odds for each value of each feature, and of each pair, shrunk by empirical Bayes.
+
+A mixed model, as a generalised additive model with pairs: see `fitting` for its formula. The score itself is one of the
+features. Slopes are corrections of the trust in the score, for each value of a feature. Where features say nothing, the
+variances of their effects vanish, and scaling by a and b is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from calcli import expressions as terms
+from calcli.batch import Batch, FloatArray, IntArray, SideInputs
+from calcli.expressions import Inputs, Number, Switch, Term, Terms
+from calcli.methods.base import READS, Params, Section, number
+from calcli.methods.effects.coding import Coding, centred_scores, coarser, from_arrays, learned, to_arrays
+from calcli.methods.effects.fitting import ALONE, TOGETHER, Block, Fit, blocks_of
+from calcli.methods.trees.coding import unpacked_once
+from calcli.numeric.links import probabilities
+from calcli.numeric.seeded import class_order, ordered
+from calcli.state import Json, State, prefixed, unprefixed
+
+FAR = 15.0
+"""Log-odds are held within this."""
+
+PAIRED = (4, 16)
+"""The bins of numbers in pairs of two classes; of more only the first."""
+
+SHOWN = 40
+"""The largest effects are listed, so many of them."""
+
+
+def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
+    order = class_order(batch.score)
+    classes, score = batch.classes, np.ascontiguousarray(ordered(centred_scores(batch.score, FAR), order))
+    binary = classes == 2
+    codings = learned(batch, score, int(number(params, "bins")) if binary else 16, 32 if binary else 8)
+    singles = len(codings)
+    weight = batch.weights.astype(np.float64)
+    mean, spread = _moments(score, weight)
+    made = Fit(
+        score,
+        np.argsort(order)[batch.labels],
+        weight,
+        1.0,
+        np.zeros(() if binary else classes),
+        score.copy(),
+        (score - mean) / spread if binary else np.empty(0),
+        list(codings),
+        [coding.of(batch, score) for coding in codings],
+        list(blocks_of(range(singles), codings, classes, slopes=binary and params["slopes"] is True)),
+    )
+    made.sweep(ALONE)
+    if (most := int(number(params, "pairs"))) > 0 and len(codings) > 1:
+        groups = [
+            [made.place_of(coarser(coding, batch, score, bins), batch, singles) for coding in codings]
+            for bins in (PAIRED if binary else PAIRED[:1])
+        ]
+        for pair in made.pairs(groups, most if binary else min(most, 60)):
+            codes = made.codings[pair[0]].size * made.codings[pair[1]].size
+            made.blocks.append(Block.nothing(pair, codes, classes))
+        made.sweep(TOGETHER - ALONE)
+    shift = np.atleast_1d(made.intercept)
+    return _Model(order, made.slope, shift, mean, spread, tuple(made.codings), tuple(made.blocks)).to_state()
+
+
+def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
+    return _unpacked(state).predict(batch)
+
+
+def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    return _unpacked(state).formula(score, features)
+
+
+def explain(state: State) -> tuple[Section, ...]:
+    return _unpacked(state).sections()
+
+
+def _moments(score: FloatArray, weight: FloatArray) -> tuple[float, float]:
+    """The mean and the standard deviation of the scores, 1 where they are all the same."""
+    if score.ndim > 1:
+        return 0.0, 1.0
+    mean = float(np.average(score, weights=weight))
+    spread = float(np.sqrt(np.average(np.square(score - mean), weights=weight)))
+    return mean, spread if spread > 1e-9 else 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Model:
+    """An unpacked state."""
+
+    order: IntArray
+    """The classes in `class_order`, in which all else is: so it does not matter which class is which."""
+
+    slope: float
+    intercept: FloatArray
+    mean: float
+    spread: float
+    codings: tuple[Coding, ...]
+    blocks: tuple[Block, ...]
+
+    def predict(self, batch: Batch) -> FloatArray:
+        score = ordered(centred_scores(batch.score, FAR), self.order)
+        binary = score.ndim == 1
+        total = self.slope * score + (self.intercept[0] if binary else self.intercept)
+        along = (score - self.mean) / self.spread
+        codes = {place: self.codings[place].of(batch, score) for block in self.blocks for place in block.parts}
+        for block in self.blocks:
+            place = codes[block.parts[0]]
+            if len(block.parts) == 2:
+                place = place * np.int32(self.codings[block.parts[1]].size) + codes[block.parts[1]]
+            total += block.values[place] * along if block.slope else block.values[place]
+        return probabilities(ordered(total, np.argsort(self.order)))
+
+    def formula(self, score: Terms, features: Inputs) -> Terms:
+        if len(score) == 1:
+            held: Terms = (terms.clip(score[0] if self.order[0] == 0 else -1.0 * score[0], -FAR, FAR),)
+        else:
+            mean = terms.total(score) / float(len(score))
+            held = tuple(terms.clip(score[place] - mean, -FAR, FAR) for place in self.order)
+        along = (held[0] - self.mean) / self.spread
+        codes = {
+            place: self.codings[place].term(held, features)
+            for place in sorted({place for block in self.blocks for place in block.parts})
+        }
+        totals = [[self.slope * one + float(shift)] for one, shift in zip(held, self.intercept, strict=True)]
+        for block in self.blocks:
+            place = codes[block.parts[0]]
+            if len(block.parts) == 2:
+                place = place * float(self.codings[block.parts[1]].size) + codes[block.parts[1]]
+            values = block.values.reshape(len(block.values), -1)
+            for total, of_class in zip(totals, values.T, strict=True):
+                known = np.flatnonzero(of_class)
+                keys, numbers = tuple(known.tolist()), tuple(Number(float(of_class[key])) for key in known)
+                found: Term = Switch(place, keys, numbers, Number(0.0)) if keys else Number(0.0)
+                total.append(found * along if block.slope else found)
+        sums = [terms.total(total) for total in totals]
+        if len(sums) == 1:
+            return terms.probabilities((sums[0] if self.order[0] == 0 else -1.0 * sums[0],))
+        return terms.probabilities(tuple(sums[place] for place in np.argsort(self.order)))
+
+    def sections(self) -> tuple[Section, ...]:
+        return (self._features(), self._largest())
+
+    def _features(self) -> Section:
+        rows: list[tuple[Json, ...]] = []
+        for block in self.blocks:
+            names = " x ".join(self._name(place) for place in block.parts)
+            kind = "slope" if block.slope else "pair" if len(block.parts) == 2 else "value"
+            rows.append((names, kind, int((block.information > 0).sum()), float(np.sqrt(block.variance).max())))
+        rows.sort(key=lambda row: (-cast(float, row[3]), cast(str, row[0])))
+        note = "The standard deviation of the effects of each feature or pair, in log-odds; those left out have none."
+        return Section("effects", ("feature", "effect of", "values", "deviation"), tuple(rows), note)
+
+    def _largest(self) -> Section:
+        found: list[tuple[float, tuple[Json, ...]]] = []
+        for block in self.blocks:
+            turned = self._negated and not block.slope  # a slope of the negated score is that of the score
+            values, error = -block.values if turned else block.values, 1.96 * block.error
+            unit = "per standard deviation of the score" if block.slope else "log-odds"
+            for index in np.argsort(-np.abs(values), axis=None, kind="stable")[:SHOWN].tolist():
+                code, *of_class = np.unravel_index(index, values.shape)
+                value, around = float(values.flat[index]), float(error.flat[index])
+                if value != 0.0:
+                    words = self._words(block, int(code))
+                    words += f", class {self.order[of_class[0]]}" if of_class else ""
+                    found.append((abs(value), (words, value, value - around, value + around, unit)))
+        found.sort(key=lambda one: (-one[0], str(one[1][0])))
+        rows = tuple(row for _, row in found[:SHOWN])
+        note = f"The largest effects, up to {SHOWN}, with the intervals that the rows leave to them."
+        return Section("largest effects", ("if", "effect", "lo", "hi", "in"), rows, note)
+
+    @property
+    def _negated(self) -> bool:
+        """Whether all is about the log-odds of the other class."""
+        return len(self.order) == 2 and self.order[0] == 1
+
+    def _name(self, place: int) -> str:
+        coding = self.codings[place]
+        if coding.kind != "score":
+            return coding.name
+        return "score" if len(self.order) == 2 else f"score of class {self.order[int(coding.name)]}"
+
+    def _words(self, block: Block, code: int) -> str:
+        codes = (code,) if len(block.parts) == 1 else divmod(code, self.codings[block.parts[1]].size)
+        return " and ".join(self._value(*each) for each in zip(block.parts, codes, strict=True))
+
+    def _value(self, place: int, code: int) -> str:
+        coding = self.codings[place]
+        return coding.words(code, self._name(place), negated=coding.kind == "score" and self._negated)
+
+    def to_state(self) -> State:
+        used = sorted({place for block in self.blocks for place in block.parts})
+        place_of = {place: index for index, place in enumerate(used)}
+        codings = [self.codings[place] for place in used]
+        empty = np.empty(0)
+        arrays = prefixed("coding", to_arrays(codings)) | {
+            "order": self.order,
+            "intercept": self.intercept,
+            "part": np.array([place_of[place] for block in self.blocks for place in block.parts], dtype=np.int64),
+            "parts": np.array([len(block.parts) for block in self.blocks], dtype=np.int64),
+            "slope": np.array([block.slope for block in self.blocks], dtype=np.bool_),
+            "variance": np.concatenate([empty, *(block.variance.ravel() for block in self.blocks)]),
+            "value": np.concatenate([empty, *(block.values.ravel() for block in self.blocks)]),
+            "information": np.concatenate([empty, *(block.information.ravel() for block in self.blocks)]),
+        }
+        reads: list[Json] = list(dict.fromkeys(coding.name for coding in codings if coding.kind != "score"))
+        params: dict[str, Json] = {"a": self.slope, "mean": self.mean, "spread": self.spread, READS: reads}
+        return State(params, arrays)
+
+
+@unpacked_once("value")
+def _unpacked(state: State) -> _Model:
+    codings = from_arrays(unprefixed("coding", state.arrays))
+    intercept, part = state.array("intercept"), state.arrays["part"].astype(np.int64)
+    classes = len(intercept) if len(intercept) > 1 else 2
+    width = () if classes == 2 else (classes,)
+    each = 1 if classes == 2 else classes
+    blocks, at, cell = [], 0, 0
+    for index, (parts, slope) in enumerate(zip(state.arrays["parts"].tolist(), state.arrays["slope"], strict=True)):
+        places = tuple(part[at : at + parts].tolist())
+        if len(places) != parts or not 1 <= parts <= 2 or min(places) < 0:
+            raise ValueError("its blocks are not of one or two features")
+        shape = (int(np.prod([codings[place].size for place in places])), *width)
+        end = cell + int(np.prod(shape))
+        values, known = (state.array(name)[cell:end].reshape(shape) for name in ("value", "information"))
+        variance = state.array("variance")[index * each : (index + 1) * each].reshape(width)
+        blocks.append(Block(places, bool(slope), values, variance, known))
+        at, cell = at + parts, end
+    if not np.isfinite(state.array("value")).all() or cell != len(state.array("value")):
+        raise ValueError("its effects are not one finite number for each value")
+    order = state.arrays["order"].astype(np.int64)
+    if sorted(order.tolist()) != list(range(classes)):
+        raise ValueError(f"it does not name each of its {classes} classes once")
+    return _Model(
+        order, state.number("a"), intercept, state.number("mean"), state.number("spread"), tuple(codings), tuple(blocks)
+    )

@@ -1,0 +1,179 @@
+"""Effects beside what they must be: a mixed model in closed form, shrinkage to nothing, values that are names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calcli.batch import Batch, Column
+from calcli.methods import calibrator, catalog
+from calcli.methods.calibrator import FittedMethod
+from calcli.methods.effects.coding import FIRST, MISSING, UNSEEN, learned
+from calcli.methods.effects.fitting import Block, Fit
+from calcli.numeric.links import sigmoid
+from calcli.numeric.losses import log_loss
+
+EFFECTS = catalog.find("effects")
+
+
+def fitted(batch: Batch, **params: float | bool) -> FittedMethod:
+    return calibrator.fit(EFFECTS, batch, EFFECTS.resolve(params), seed=0)
+
+
+def shops(rows: int, levels: int, deviation: float, seed: int = 0) -> tuple[Batch, np.ndarray]:
+    """Rows whose true log-odds are the score and an effect of their shop, and the true probabilities."""
+    rng = np.random.default_rng(seed)
+    score, shop = rng.normal(-1.0, 1.0, rows), rng.integers(0, levels, rows)
+    true = sigmoid(score + rng.normal(0.0, deviation, levels)[shop])
+    shops = Column("category", shop.astype(np.int32), tuple(f"s{level}" for level in range(levels)))
+    return Batch(score, (rng.random(rows) < true).astype(np.int64), features={"shop": shops}), true
+
+
+def excess(model: FittedMethod, batch: Batch, true: np.ndarray) -> float:
+    """The mean loss beyond that of the truth, in expectation over labels."""
+    prob = model.predict(batch)
+    found = true * np.log(true / prob) + (1 - true) * np.log((1 - true) / (1 - prob))
+    return float(found.mean())
+
+
+@pytest.mark.parametrize("deviation", [0.3, 0.6, 1.0])
+def test_the_variance_of_effects_is_found(deviation: float) -> None:
+    batch, _ = shops(40_000, 400, deviation)
+    model = fitted(batch, pairs=0, slopes=False)
+    variance, kinds = model.state.array("variance"), model.state.arrays["slope"]
+    of_shops = [float(each) for each, slope in zip(variance, kinds, strict=True) if not slope][-1]
+    assert np.sqrt(of_shops) == pytest.approx(deviation, rel=0.15)
+
+
+def test_a_step_is_that_of_the_mixed_model() -> None:
+    """One step of one block from nothing: g / (h + 1/T), and T from it, by loops over the rows."""
+    batch, _ = shops(300, 5, 0.5)
+    codings = learned(batch, batch.score, 32, 32)
+    coding = codings[-1]
+    codes = coding.of(batch, batch.score)
+    weight = np.linspace(0.5, 2.0, len(batch))
+    block = Block.nothing((0,), coding.size, 2)
+    start = float(block.variance)
+    rows = Fit(
+        batch.score,
+        batch.labels,
+        weight,
+        1.0,
+        np.zeros(()),
+        batch.score.copy(),
+        np.empty(0),
+        [coding],
+        [codes],
+        [block],
+    )
+    rows._step(block)
+    gradient, curvature = np.zeros(coding.size), np.zeros(coding.size)
+    for row, code in enumerate(codes):
+        prob = 1 / (1 + np.exp(-batch.score[row]))
+        gradient[code] += weight[row] * (batch.labels[row] - prob)
+        curvature[code] += weight[row] * prob * (1 - prob)
+    step = np.clip(gradient / (curvature + 1 / start), -1, 1)
+    np.testing.assert_allclose(block.values, step, rtol=1e-12)
+    np.testing.assert_allclose(rows.total, batch.score + step[codes], rtol=1e-12)
+    seen = curvature > 0
+    assert float(block.variance) == pytest.approx(np.mean(step[seen] ** 2 + 1 / (curvature[seen] + 1 / start)))
+
+
+def test_features_that_say_nothing_have_no_effect() -> None:
+    """Of twenty calibrated tables the mean excess is that of a few parameters, not that of hundreds of values."""
+    found = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        score = rng.normal(0.0, 1.5, 1000)
+        features = {
+            f"c{place}": Column("category", rng.integers(0, 20, 1000).astype(np.int32), tuple(map(str, range(20))))
+            for place in range(8)
+        }
+        batch = Batch(score, (rng.random(1000) < sigmoid(score)).astype(np.int64), features=features)
+        found.append(1000 * excess(fitted(batch), batch, sigmoid(score)))
+    assert np.mean(found) < 6.0  # 160 values and 28 pairs of them unshrunk: over a hundred
+
+
+def test_an_effect_of_a_pair_is_found() -> None:
+    """An exclusive or of two features, of which neither says anything by itself."""
+    rng = np.random.default_rng(1)
+    one, other = rng.integers(0, 2, (2, 8000))
+    true = sigmoid(0.8 * np.where(one == other, 1.0, -1.0))
+    features = {
+        name: Column("category", codes.astype(np.int32), ("a", "b")) for name, codes in (("x", one), ("y", other))
+    }
+    score = rng.normal(0.0, 0.1, 8000)
+    batch = Batch(score, (rng.random(8000) < true).astype(np.int64), features=features)
+    assert excess(fitted(batch), batch, true) < 0.002
+    assert excess(fitted(batch, pairs=0), batch, true) > 0.05
+
+
+def test_a_value_can_say_how_far_the_score_is_to_be_trusted() -> None:
+    rng = np.random.default_rng(2)
+    trusted = rng.integers(0, 2, 8000)
+    score = rng.normal(0.0, 2.0, 8000)
+    true = sigmoid(np.where(trusted == 1, score, 0.2 * score))
+    batch = Batch(
+        score,
+        (rng.random(8000) < true).astype(np.int64),
+        features={"source": Column("category", trusted.astype(np.int32), ("blog", "lab"))},
+    )
+    assert excess(fitted(batch, pairs=0), batch, true) < 0.003
+    assert excess(fitted(batch, pairs=0, slopes=False), batch, true) > 0.02
+
+
+def test_values_that_were_never_seen_and_missing_ones() -> None:
+    batch, _ = shops(5000, 3, 1.0)
+    codes = batch.features["shop"].values.copy()
+    codes[:2000] = -1
+    batch = Batch(batch.score, batch.labels, features={"shop": Column("category", codes, ("s0", "s1", "s2"))})
+    model = fitted(batch, pairs=0, slopes=False)
+    new = Batch(np.zeros(3), features={"shop": Column("category", np.array([0, 1, -1], dtype=np.int32), ("new", "s1"))})
+    prob = model.predict(new)
+    sign = 1.0 if model.state.arrays["order"][0] == 0 else -1.0  # effects are on the log-odds of one of the classes
+    values = sign * model.state.array("value")[-5:]  # those of the shops come last
+    assert values[UNSEEN] == 0.0
+    base = np.log(prob / (1 - prob)) - [values[UNSEEN], values[FIRST + 1], values[MISSING]]
+    order = sorted(range(3), key=lambda level: -int((codes == level).sum()))
+    assert base[0] == pytest.approx(base[2], abs=1e-9)
+    assert np.log(prob[1] / (1 - prob[1])) - base[0] == pytest.approx(values[FIRST + order.index(1)], abs=1e-9)
+
+
+def test_a_value_with_more_rows_than_a_bin_has_an_effect_of_its_own() -> None:
+    """Nine of ten rows are 0; the others' effect must not be averaged with theirs."""
+    rng = np.random.default_rng(3)
+    amount = np.where(rng.random(20_000) < 0.9, 0.0, rng.exponential(1.0, 20_000))
+    true = sigmoid(np.where(amount == 0.0, -1.0, -1.0 + amount))
+    score = np.full(20_000, -1.0)
+    batch = Batch(score, (rng.random(20_000) < true).astype(np.int64), features={"x": Column("number", amount)})
+    model = fitted(batch)
+    assert excess(model, batch, true) < 0.002
+    zero = model.predict(Batch(score[:1], features={"x": Column("number", np.zeros(1))}))
+    assert zero[0] == pytest.approx(sigmoid(np.array([-1.0]))[0], abs=0.01)
+
+
+def test_more_classes_have_effects_of_their_own() -> None:
+    rng = np.random.default_rng(4)
+    score, place = rng.normal(0.0, 1.0, (6000, 3)), rng.integers(0, 4, 6000)
+    moved = score + rng.normal(0.0, 1.0, (4, 3))[place]
+    prob = np.exp(moved) / np.exp(moved).sum(axis=1, keepdims=True)
+    label = (rng.random(6000)[:, None] > prob.cumsum(axis=1)).sum(axis=1)
+    features = {"place": Column("category", place.astype(np.int32), ("n", "e", "s", "w"))}
+    batch = Batch(score, label.astype(np.int64), features=features)
+    half = slice(0, 3000), slice(3000, None)
+    found = fitted(batch.take(half[0])).predict(batch.take(half[1]))
+    assert log_loss(found, label[half[1]]).mean() < log_loss(prob[half[1]], label[half[1]]).mean() + 0.01
+
+
+def test_the_rules_name_the_largest_effects() -> None:
+    batch, _ = shops(20_000, 3, 1.0, seed=5)
+    first, largest = fitted(batch, pairs=0).explain(())
+    assert first.rows[0][0] == "shop"
+    names = [str(row[0]) for row in largest.rows[:3]]
+    assert all(name.startswith("shop = s") for name in names)
+    assert all(row[2] < row[1] < row[3] for row in largest.rows)  # type: ignore[operator]
+    shop = batch.features["shop"]
+    rates = {level: batch.labels[shop.values == code].mean() for code, level in enumerate(shop.levels)}
+    shown = {str(row[0]): row[1] for row in largest.rows if row[4] == "log-odds"}
+    assert max(rates, key=lambda level: rates[level]) == max(rates, key=lambda level: shown[f"shop = {level}"])
+    assert min(rates, key=lambda level: rates[level]) == min(rates, key=lambda level: shown[f"shop = {level}"])
