@@ -88,7 +88,7 @@ def test_scores_that_say_nothing_leave_the_tree(how: str) -> None:
     else:
         model = fitted(batch, trees=3, **given)
         each = []
-        for tree in partition(model).trees:
+        for tree, _ in partition(model).trees:
             leaf = tree.path(partition(model).coding.encode(batch.features))[-1]
             held = np.bincount(leaf)
             each.append(smoothed(np.bincount(leaf, weights=label), np.maximum(held, 1))[leaf])
