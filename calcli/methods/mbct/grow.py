@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
+from calcli.methods.base import ranges
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct import level_passes as passes
 from calcli.methods.mbct.kernels import Children, Codes, Places, Splits, split_search
@@ -171,7 +172,7 @@ def _children(parents: Nodes, bases: Places, firsts: Places, splits: Splits, gro
     Parents' branches start at `bases` in `splits`; their children are to be number ``firsts[parent]`` on.
     """
     # Their facts are those of the branches, and tell their patterns.
-    branch = np.repeat(bases - firsts[:-1], np.diff(firsts)) + np.arange(firsts[-1])
+    branch = ranges(bases, np.diff(firsts))
     code, facts = splits.code[branch], splits.facts[branch]
     pattern = np.empty(len(facts))
     split_search.fit_children(facts, firsts, parents.pattern, growth.rule, pattern)

@@ -14,7 +14,7 @@ from calcli.batch import Batch
 from calcli.methods.scaling import spline
 from calcli.numeric.links import logit
 from tests.support.cases import HARD, RARE, ordinary
-from tests.support.methods import fitted
+from tests.support.methods import fitted, log_loss
 
 
 def truth(z: np.ndarray) -> np.ndarray:
@@ -27,10 +27,6 @@ def winding(rows: int, seed: int = 0, *, weighted: bool = False) -> Batch:
     z = rng.normal(0, 2.0, rows)
     label = (rng.random(rows) < 1 / (1 + np.exp(-truth(z)))).astype(np.int64)
     return Batch(z, label, rng.uniform(0, 3, rows) if weighted else None)
-
-
-def log_loss(prob: np.ndarray, label: np.ndarray) -> float:
-    return -float(np.log(np.where(label == 1, prob, 1 - prob)).mean())
 
 
 @pytest.mark.parametrize("weighted", [False, True])
