@@ -179,15 +179,6 @@ def test_values_that_were_never_seen_take_the_rest() -> None:
     assert with_place(1, ("new", "a")) == with_place(0, levels)
 
 
-def test_rows_without_weight_are_as_if_they_were_not_there() -> None:
-    train = clicks(3000)
-    held = np.arange(3000) % 3 > 0
-    weighted = Batch(train.score, train.label, held.astype(float), train.features)
-    part = train.take(held)
-    ones = Batch(part.score, part.label, np.ones(len(part)), part.features)
-    np.testing.assert_array_equal(fitted(weighted).predict(train), fitted(ones).predict(train))
-
-
 @pytest.mark.parametrize("preset", [None, "paper"])
 def test_the_number_of_threads_changes_no_bit(preset, monkeypatch) -> None:
     train = clicks(3000)

@@ -114,15 +114,6 @@ def test_the_curve_is_monotone(seed: int) -> None:
     assert (steps >= 0).all() or (steps <= 0).all()
 
 
-def test_beyond_the_outermost_knots_it_is_straight() -> None:
-    model = fitted("spline", winding(2000))
-    knots = model.state.array("knots")
-    for end, outward in ((knots[0], -1), (knots[-1], 1)):
-        z = end + outward * np.array([0.0, 1.0, 2.0, 4.0])
-        u = logit(model.predict(Batch(z)))
-        np.testing.assert_allclose(np.diff(u) / np.diff(z), (u[1] - u[0]) / (z[1] - z[0]), rtol=1e-6)
-
-
 @pytest.mark.parametrize("case", ["constant_score", "single_row", "one_class_absent", "separable", "upside_down"])
 def test_rows_that_cannot_bend_a_curve_give_platt_scaling(case: str) -> None:
     batch = (HARD | RARE)[case](2)
