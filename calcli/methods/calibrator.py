@@ -195,12 +195,10 @@ class FittedMethod:
                 "intervals for more than two classes cannot be shifted to other base rates", hint="leave out --extra"
             )
         with self.as_artifact_error():
-            lo, hi = method.interval(self.state, batch)
-        rows, classes = self.rows, 2  # each class against the rest
-        return (
-            self.post_processing.apply(lo, rows, classes, reaches_ends=True),
-            self.post_processing.apply(hi, rows, classes, reaches_ends=True),
-        )
+            ends = method.interval(self.state, batch)
+        # Each class against the rest.
+        lo, hi = (self.post_processing.apply(end, self.rows, 2, reaches_ends=True) for end in ends)
+        return lo, hi
 
     def with_post_processing(self, post_processing: PostProcessing) -> FittedMethod:
         """The calibrator with other last steps."""
