@@ -15,7 +15,12 @@ PARTITIONS = [("heterogeneous", {"partition": how}) for how in ("tree", "forest"
 
 
 @pytest.mark.parametrize(
-    ("method", "given"), [("mbct", {"trees": 5}), ("boost", {"rounds": 40}), ("heterogeneous", {"depth": 3, "tau": 1})]
+    ("method", "given"),
+    [
+        ("mbct", {"trees": 5, "link": "odds", "lambda": 30}),
+        ("boost", {"rounds": 40}),
+        ("heterogeneous", {"depth": 3, "tau": 1}),
+    ],
 )
 def test_the_order_of_columns_and_what_else_is_there_do_not_matter(method: str, given: dict[str, int]) -> None:
     batch = wrong_by_feature(1500)
