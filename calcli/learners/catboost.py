@@ -20,8 +20,7 @@ from calcli import extras
 from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.errors import FitError
 from calcli.learners import cbm
-from calcli.learners.encoding import feature_codes
-from calcli.numeric.bins import totals
+from calcli.learners.encoding import feature_codes, merged
 from calcli.numeric.links import log_softmax
 from calcli.numeric.seeded import held_out, in_class_order, row_keys, stream
 from calcli.numeric.threads import threads
@@ -240,8 +239,7 @@ def surrogate(batch: Batch, seed: int) -> CatBoost | None:
     """
     target = _target(batch.score)
     keys = row_keys(np.column_stack([target, feature_codes(batch.features)]), seed, "surrogate")
-    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    weight = totals(place, batch.weights)
+    first, weight = merged(keys, batch.weights)
     rows = batch.take(first)
     varied = [name for name, column in rows.features.items() if len(np.unique(column.values, equal_nan=True)) > 1]
     if not varied or not np.ptp(target[first], axis=0).max() > 0:

@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import Column, FloatArray, IntArray
 from calcli.numeric.bins import totals
@@ -113,6 +114,12 @@ def _common_levels(column: Column, weight: FloatArray) -> tuple[str, ...]:
     return tuple(sorted(heaviest_levels(column, level_weights(column, weight), least=least, most=MOST_LEVELS)))
 
 
+def merged(keys: NDArray[np.uint64], weight: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The first of the rows of each key, in the order of the keys, and their weight together."""
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    return first, totals(place, weight)
+
+
 def feature_codes(features: Mapping[str, Column]) -> FloatArray:
     """A row of numbers for each row, equal bit for bit where the features are equal."""
     columns = [column.values.astype(np.float64) for column in features.values()]
@@ -203,21 +210,10 @@ def nearest(points: FloatArray, centroids: FloatArray, count: int) -> NearestCen
 def centroids(
     points: FloatArray, weight: FloatArray, counts: Sequence[int], clustering: Clustering, seed: int
 ) -> dict[int, FloatArray]:
-    """The centroids of clusterings into so many clusters, or into as many as there are distinct points.
+    """For each of the counts the centroids of so many clusters, or of as many as there are distinct points.
 
-    Parameters
-    ----------
-    points
-        On a grid (see `on_grid`), and so are the centroids.
-    weight
-        Non-negative, not all zero.
-    counts
-        Each gives a clustering of its own.
-    seed
-        The seed of the sample and of the first centroids.
-    clustering
-        ``kmeans``: Lloyd's, once, from k-means++ (scikit-learn). ``ward``: agglomerative, cut at the count (SciPy);
-        each distinct point counts once.
+    Points are on a grid (see `on_grid`), and so are the centroids. ``kmeans`` is Lloyd's, once, from k-means++
+    (scikit-learn); ``ward`` is agglomerative, cut at the count (SciPy), and counts each distinct point once.
     """
     points, weight = _distinct(points, weight, _ROWS[clustering], seed)
     if clustering == "ward":
@@ -227,8 +223,7 @@ def centroids(
 
 def _distinct(points: FloatArray, weight: FloatArray, most: int, seed: int) -> tuple[FloatArray, FloatArray]:
     """The distinct points with their weights, in an order drawn by chance; only the first of very many."""
-    _, first, place = np.unique(row_keys(points, seed, "clusters"), return_index=True, return_inverse=True)
-    total = totals(place, weight)
+    first, total = merged(row_keys(points, seed, "clusters"), weight)
     weighted = np.flatnonzero(total > 0)[: min(most, max(1, _NUMBERS // max(points.shape[1], 1)))]
     return points[first[weighted]], total[weighted]
 

@@ -146,7 +146,10 @@ def _as_category(column: Column, name: str) -> Column:
 def read_model(content: bytes) -> TreeModel:
     """The model in a file, whoever wrote it."""
     if content.startswith(cbm.START):
-        return _catboost(content)
+        try:
+            return CatBoostTrees(catboost.read(content))
+        except ValueError as error:
+            raise DataError(str(error)) from None
     head = content[:4096].lstrip()
     if head.startswith(b"tree") and b"feature_names=" in content[:1_000_000]:
         return _lightgbm(content)
@@ -161,13 +164,6 @@ def read_model(content: bytes) -> TreeModel:
         "the model is not one that CatBoost (.cbm), XGBoost (.json, .ubj) or LightGBM (.txt) wrote",
         hint="save it with the library's own save_model",
     )
-
-
-def _catboost(content: bytes) -> TreeModel:
-    try:
-        return CatBoostTrees(catboost.read(content))
-    except ValueError as error:
-        raise DataError(str(error)) from None
 
 
 def _lightgbm(content: bytes) -> TreeModel:

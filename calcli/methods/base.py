@@ -22,13 +22,14 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.learners.tree_models import Contributions
 from calcli.numeric.pooled import Pooled, by_score
 from calcli.numeric.seeded import Split
-from calcli.state import Json, State
+from calcli.state import Json, State, unnest
 
 ParamValue: TypeAlias = bool | int | float | str | None
 Params: TypeAlias = Mapping[str, ParamValue]
@@ -172,6 +173,17 @@ class ScoresMethod(SumsMethod, Protocol):
 
     def finish(self, sums: Sums, params: Params) -> State:
         return self.fit(sums.scores["all"].batch(), NO_SIDE_INPUTS, params, 0)
+
+
+def of_classes(state: State, classes: int) -> list[State]:
+    """The states of a binary method that has been fitted to each class against the rest."""
+    return [*unnest(state, map(str, range(classes))).values()]
+
+
+def ranges(start: NDArray[np.integer], count: NDArray[np.integer]) -> IntArray:
+    """The numbers ``start[i]`` .. ``start[i] + count[i] - 1`` for each i, one range after the other."""
+    numbers: IntArray = np.arange(count.sum()) + np.repeat(start - (np.cumsum(count) - count), count)
+    return numbers
 
 
 def number(params: Params, name: str) -> float:

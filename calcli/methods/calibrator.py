@@ -22,7 +22,18 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Role, SideIn
 from calcli.errors import ArtifactError, DataError, FitError, UsageError
 from calcli.expressions import Inputs, Term, Terms
 from calcli.methods import catalog
-from calcli.methods.base import READS, SETTINGS, WHOLE_TABLE, Chosen, Method, Params, Section, Sums, SumsMethod
+from calcli.methods.base import (
+    READS,
+    SETTINGS,
+    WHOLE_TABLE,
+    Chosen,
+    Method,
+    Params,
+    Section,
+    Sums,
+    SumsMethod,
+    of_classes,
+)
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import GREATEST, LEAST, against_rest, log_odds, open_interval, probabilities
 from calcli.numeric.pooled import Pooled
@@ -136,20 +147,19 @@ class FittedMethod:
         if not self.spec.extras:
             return {}
         with self.as_artifact_error():
-            return self.spec.load_extended().extras(self.state, batch, self.sides | sides)
+            return self.spec.load().extras(self.state, batch, self.sides | sides)
 
     def explain(self, classes: Sequence[str]) -> tuple[Section, ...]:
         """Tables of the fitted state; `classes` are the names of the classes in the order of their index."""
         if not self.spec.explains:
             return ()
-        method = self.spec.load_extended()
+        method = self.spec.load()
         with self.as_artifact_error():
-            if self.classes == 2 or self.spec.multiclass == "native":
+            if not self.spec.one_vs_rest(self.classes):
                 return method.explain(self.state)
-            parts = unnest(self.state, [str(index) for index in range(self.classes)])
             return tuple(
                 replace(section, title=f"{name}: {section.title}")
-                for name, part in zip(classes, parts.values(), strict=True)
+                for name, part in zip(classes, of_classes(self.state, self.classes), strict=True)
                 for section in method.explain(part)
             )
 
@@ -158,7 +168,7 @@ class FittedMethod:
         if not self.spec.remarks:
             return ()
         with self.as_artifact_error():
-            return self.spec.load_extended().remarks(self.state, self.sides, nodes)
+            return self.spec.load().remarks(self.state, self.sides, nodes)
 
     @property
     def reads(self) -> tuple[str, ...] | None:
@@ -179,18 +189,16 @@ class FittedMethod:
 
     def interval(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """The lower and upper probability of the method: of the positive class, or of each class."""
-        method = self.spec.load_extended()
+        method = self.spec.load()
         if self.classes > 2 and self.post_processing.prior_ratio is not None:
             raise UsageError(
                 "intervals for more than two classes cannot be shifted to other base rates", hint="leave out --extra"
             )
         with self.as_artifact_error():
-            lo, hi = method.interval(self.state, batch)
-        rows, classes = self.rows, 2  # each class against the rest
-        return (
-            self.post_processing.apply(lo, rows, classes, reaches_ends=True),
-            self.post_processing.apply(hi, rows, classes, reaches_ends=True),
-        )
+            ends = method.interval(self.state, batch)
+        # Each class against the rest.
+        lo, hi = (self.post_processing.apply(end, self.rows, 2, reaches_ends=True) for end in ends)
+        return lo, hi
 
     def with_post_processing(self, post_processing: PostProcessing) -> FittedMethod:
         """The calibrator with other last steps."""
@@ -255,7 +263,7 @@ def settle(
     """Fit a method on all rows; it chooses its open parameters by these splits if it can."""
     started, chosen = time.perf_counter(), Chosen()
     if spec.chooses and not spec.lacks_columns(batch) and len(_counting(batch)) == len(batch) > 0:
-        chosen = spec.load_extended().choose(batch, sides, params, seed, splits)
+        chosen = spec.load().choose(batch, sides, params, seed, splits)
     seconds = time.perf_counter() - started
     fitted = fit(spec, batch, {**params, **chosen.settings}, sides=sides, seed=seed)
     of_splits = {}
@@ -289,7 +297,7 @@ def finish(spec: MethodSpec, sums: Sums, params: Params, *, classes: int) -> Fit
 def bound_method(spec: MethodSpec, classes: int) -> Method:
     """The method, one-vs-rest if it needs that for this many classes."""
     method = spec.load()
-    return method if classes == 2 or spec.multiclass == "native" else OneVsRest(method)
+    return OneVsRest(method) if spec.one_vs_rest(classes) else method
 
 
 def bound_sums(spec: MethodSpec, classes: int) -> SumsMethod:
@@ -297,7 +305,7 @@ def bound_sums(spec: MethodSpec, classes: int) -> SumsMethod:
     method = spec.load_sums(classes)
     if method is None:
         raise ValueError(f"{spec.name} is not fitted from sums for {classes} classes")
-    return method if classes == 2 or spec.multiclass == "native" else OneVsRestSums(method)
+    return OneVsRestSums(method) if spec.one_vs_rest(classes) else method
 
 
 def _parts(batch: Batch) -> Iterator[tuple[str, Batch]]:
@@ -317,10 +325,8 @@ class OneVsRest:
         return nest({name: self.binary.fit(part, sides, params, seed) for name, part in _parts(batch)})
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
-        states = unnest(state, [str(index) for index in range(batch.classes)])
-        prob: FloatArray = np.column_stack(
-            [self.binary.predict(states[name], part, sides) for name, part in _parts(batch)]
-        )
+        pairs = zip(of_classes(state, batch.classes), _parts(batch), strict=True)
+        prob: FloatArray = np.column_stack([self.binary.predict(own, part, sides) for own, (_, part) in pairs])
         total = prob.sum(axis=1, keepdims=True)
         nothing = total[:, 0] == 0
         if nothing.any():
@@ -415,17 +421,15 @@ def score_formula_of(calibrator: FittedMethod, score: Terms) -> Terms:
 
 
 def _formula(calibrator: FittedMethod, score: Terms, features: Inputs) -> Terms:
-    spec, classes = calibrator.spec, calibrator.classes
-    method = spec.load_extended()
-    if classes == 2 or spec.multiclass == "native":
-        prob = method.formula(calibrator.predicting, score, features)
-    else:
-        parts = unnest(calibrator.predicting, [str(index) for index in range(classes)]).values()
+    method, classes = calibrator.spec.load(), calibrator.classes
+    if calibrator.spec.one_vs_rest(classes):
         each = [
             method.formula(part, (terms.one_against_rest(score, index),), features)[0]
-            for index, part in enumerate(parts)
+            for index, part in enumerate(of_classes(calibrator.predicting, classes))
         ]
         prob = _renormalised(each, score)
+    else:
+        prob = method.formula(calibrator.predicting, score, features)
     return _post_processed(
         calibrator.post_processing, prob, calibrator.rows, classes, reaches_ends=calibrator.reaches_ends
     )

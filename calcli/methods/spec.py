@@ -13,7 +13,7 @@ from calcli.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:  # the catalog is read at start-up: numpy must not be
     from calcli.batch import Batch
-    from calcli.methods.base import ExtendedMethod, Method, Params, ParamValue, SumsMethod
+    from calcli.methods.base import ExtendedMethod, Params, ParamValue, SumsMethod
 
 Kind = Literal["float", "int", "bool", "choice", "text"]
 Family = Literal["scaling", "binning", "trees", "clusters", "graphs", "mixtures"]
@@ -198,15 +198,15 @@ class MethodSpec:
         """The first package that a fit needs and that is not installed."""
         return next((each for each in self.needs(params, features, sides) if not extras.installed(each)), None)
 
-    def load(self) -> Method:
-        """Import the method."""
+    def load(self) -> ExtendedMethod:
+        """Import the method; the fields of the spec say which of the optional functions it has."""
         module, _, name = self.target.partition(":")
         method = importlib.import_module(module)
-        return cast("Method", getattr(method, name)() if name else method)
+        return cast("ExtendedMethod", getattr(method, name)() if name else method)
 
-    def load_extended(self) -> ExtendedMethod:
-        """Import a method of which a function is needed that not all have."""
-        return cast("ExtendedMethod", self.load())
+    def one_vs_rest(self, classes: int) -> bool:
+        """Whether it is fitted to each of this many classes against the rest."""
+        return classes > 2 and self.multiclass == "one-vs-rest"
 
     def from_sums(self, classes: int) -> bool:
         """Whether it is fitted from few sums for this many classes."""

@@ -21,7 +21,7 @@ from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, Sums
 from calcli.methods.calibrator import FittedMethod
-from calcli.methods.mbct import buffers, kernels
+from calcli.methods.mbct import kernels
 from calcli.methods.mbct import level_passes as passes
 from calcli.methods.mbct.boosting import fit_trees
 from calcli.methods.mbct.coding import Coder
@@ -114,9 +114,9 @@ def grown(
         plan, _ = prepared(sample.batch.take(kept), params, seed, whole)
     with stage(listener, "growing trees on Spark"):
         blocks = in_blocks(keyed.rows, rows.reading().columns, _InBlocks(rows, plan.start, plan.coder, without))
-        table = BlockRows(blocks, plan.coder.offsets, plan.boosting.growth)
+        table = BlockRows(blocks, plan.coder.offsets, plan.growth)
         try:
-            trees = fit_trees(table, plan.boosting, plan.trees)
+            trees = fit_trees(table, plan.growth, plan.trees)
         finally:
             table.blocks.unpersist()
     return replace(begun, spec=MBCT, state=plan.state(trees, params))
@@ -175,9 +175,9 @@ class BlockRows:
     def split(self, nodes: Nodes, made: Mask, children: Children, into: Nodes, *, last: bool) -> None:
         """Each pass walks through the levels so far."""
 
-    def calibrate(self, tree: Tree, rate: float) -> None:
+    def calibrate(self, tree: Tree) -> None:
         link, before = self.growth.link, self.blocks
-        self._walks.append(Forest.of([tree], link, rate).walk)
+        self._walks.append(Forest.of([tree], link, self.growth.rate).walk)
         anew = len(self._walks) % RENEWED == 0
         blocks, walks = (self._first, self._walks) if anew else (before, self._walks[-1:])
         self.blocks = persisted(blocks.map(_Calibrating(list(walks), link)))
@@ -187,7 +187,7 @@ class BlockRows:
     def loss(self) -> float:
         if self.growth.split_loss == "nll":
             return self._log_loss / self._mass
-        return buffers.loss_of_facts(self.facts, self.growth)
+        return passes.loss_of_facts(self.facts, self.growth)
 
     def _begin(self) -> None:
         """Facts, loss and cells of all rows as they are."""

@@ -53,19 +53,14 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Decomposed:
-    """The mean and the uncertainty of each row.
-
-    Attributes
-    ----------
-    mean
-        The mean over the members, shape (n,), or (n, K) for more than two classes.
-    data, knowledge
-        Uncertainty in nats; for amounts in their square. Never negative.
-    """
+    """The mean and the uncertainty of each row."""
 
     mean: FloatArray
+    """The mean over the members, shape (n,), or (n, K) for more than two classes."""
+
     data: FloatArray
     knowledge: FloatArray
+    """`data`, `knowledge`: uncertainty in nats; for amounts in their square. Never negative."""
 
     @property
     def total(self) -> FloatArray:
@@ -210,23 +205,12 @@ def _scale(values: NDArray[np.generic]) -> tuple[float, float]:
 def make(
     features: tuple[str, ...], seen: SeenFeatures, foreign: FloatArray, rows: int, *, seed: int, first: bool = False
 ) -> dict[str, Column]:
-    """Rows from out of the domain.
+    """Rows from out of the domain with columns of these names.
 
-    Parameters
-    ----------
-    features
-        The names of the columns to make, in order.
-    seen
-        The scale of numbers and the values of categories, which are drawn uniformly.
-    foreign
-        The numbers of another table, a column for each; those of zero variance are left out. The i-th number among the
-        features is the i-th of them, at the scale of `seen`: x = (u - mean u)/sd u * sd + mean.
-    rows
-        How many to make.
-    seed
-        The seed of all random draws.
-    first
-        Take the first rows of the table, and their own mean and deviation, in place of rows drawn at random.
+    `foreign` has the numbers of another table, a column for each; those of zero variance are left out. The i-th number
+    among the features is the i-th of them, at the scale of `seen`: x = (u - mean u)/sd u * sd + mean. The values of
+    categories are drawn uniformly. With `first` the first rows of the table are taken, with their own mean and
+    deviation, in place of rows drawn at random.
     """
     if rows > len(foreign):
         raise DataError(

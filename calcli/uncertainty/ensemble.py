@@ -151,33 +151,30 @@ class Ensemble:
         if self.names is not None:
             features = dict(zip(self.names, features.values(), strict=True))
         with catboost.refusals("predict"):
-            pool = catboost.pool(features)
-            members = self._virtual(pool) if self.virtual else self._true(pool)
+            raw = self._raw(catboost.pool(features))
+        if self.task == "regression":
+            # A model gives the logarithm of a standard deviation, a virtual ensemble variances.
+            with np.errstate(over="ignore"):  # what overflows is refused below
+                variance = np.ascontiguousarray(raw[..., 1]) if self.virtual else np.exp(2.0 * raw[..., 1])
+            members = Members(np.ascontiguousarray(raw[..., 0]), variance)
+        else:
+            members = Members(_probabilities(raw if raw.ndim == 3 else raw[..., None]))
         _refuse_not_finite(members)
         return members
 
-    def _virtual(self, pool: Pool) -> Members:
-        """Members at even steps through the second half of the trees, each with its shrinkage undone (equation 15)."""
-        raw: FloatArray = self.models[0].virtual_ensembles_predict(
-            pool,
-            prediction_type="VirtEnsembles",
-            virtual_ensembles_count=self.count,
-            thread_count=threads(),
-        )
-        if self.task == "regression":  # CatBoost gives variances here, not logarithms of standard deviations
-            return Members(np.ascontiguousarray(raw[..., 0]), np.ascontiguousarray(raw[..., 1]))
-        return Members(_probabilities(raw))
+    def _raw(self, pool: Pool) -> FloatArray:
+        """The raw output of each member.
 
-    def _true(self, pool: Pool) -> Members:
-        """Members that are models of their own."""
-        raw: FloatArray = np.stack(
-            [model.predict(pool, prediction_type="RawFormulaVal", thread_count=threads()) for model in self.models],
-            axis=1,
-        )
-        if self.task == "regression":  # a model gives a mean and the logarithm of a standard deviation
-            with np.errstate(over="ignore"):  # what overflows is refused below
-                return Members(np.ascontiguousarray(raw[..., 0]), np.exp(2.0 * raw[..., 1]))
-        return Members(_probabilities(raw if self.task == "multiclass" else raw[..., None]))
+        Virtual members are at even steps through the second half of the trees, each with its shrinkage undone
+        (equation 15).
+        """
+        if self.virtual:
+            raw: FloatArray = self.models[0].virtual_ensembles_predict(
+                pool, prediction_type="VirtEnsembles", virtual_ensembles_count=self.count, thread_count=threads()
+            )
+            return raw
+        each = (model.predict(pool, prediction_type="RawFormulaVal", thread_count=threads()) for model in self.models)
+        return np.stack([*each], axis=1)
 
     def to_state(self) -> State:
         """The models, and the metadata needed to predict with them."""

@@ -249,7 +249,7 @@ def _contributions(
 
     columns = {score: Column("number", batch.score), **batch.features}
     if calibrator.spec.contributes:
-        found = calibrator.spec.load_extended().contributions(calibrator.state, batch, rows, background)
+        found = calibrator.spec.load().contributions(calibrator.state, batch, rows, background)
         if found is not None:  # a shift of the prior is the same in all rows
             whole = moved({name: column.take(rows) for name, column in columns.items()})
             rest = float((whole - found.base - found.values.sum(axis=1)).mean())

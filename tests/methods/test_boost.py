@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import catboost
 import numpy as np
@@ -12,23 +13,19 @@ import pytest
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.errors import UsageError
 from calcli.expressions import Input
-from calcli.methods import boost, calibrator, catalog
+from calcli.methods import boost, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.trees.held_out_choice import held_out_splits
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
 from calcli.numeric.seeded import class_order
+from tests.support import methods
 from tests.support.cases import ordinary
+from tests.support.methods import alone, log_loss, loss_of
 
 ROW = catalog.find("boost")
 
 
-def fitted(batch: Batch, seed: int = 0, **given: object) -> FittedMethod:
-    return calibrator.fit(ROW, batch, ROW.resolve(given), seed=seed)
-
-
-def alone(batch: Batch) -> FittedMethod:
-    row = catalog.find("platt" if batch.classes == 2 else "sms")
-    return calibrator.fit(row, Batch(batch.score, batch.label, batch.weight), row.resolve())
+fitted = partial(methods.fitted, "boost")
 
 
 def shops(rows: int = 3000, classes: int = 2, seed: int = 0, *, effect: float = 1.0) -> Batch:
@@ -46,17 +43,12 @@ def shops(rows: int = 3000, classes: int = 2, seed: int = 0, *, effect: float = 
     return Batch(2 * z, label, rng.integers(1, 4, rows).astype(float), columns)
 
 
-def log_loss(prob: np.ndarray, batch: Batch) -> float:
-    prob = np.column_stack([1 - prob, prob]) if prob.ndim == 1 else prob
-    return float(-np.log(prob[np.arange(len(batch)), batch.labels]).mean())
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 def test_it_learns_what_the_score_does_not_know(classes: int) -> None:
     train, test = shops(classes=classes), shops(classes=classes, seed=1)
     model = fitted(train)
     assert model.state.params["rounds"] % 10 == 0
-    assert log_loss(model.predict(test), test) < 0.93 * log_loss(alone(train).predict(test), test)
+    assert loss_of(model, test) < 0.93 * loss_of(alone(train), test)
     np.testing.assert_array_equal(FittedMethod.from_state("boost", model.to_state()).predict(test), model.predict(test))
 
 
@@ -126,7 +118,7 @@ def test_a_class_without_rows_keeps_its_probability_and_trees_are_those_of_the_o
     np.testing.assert_allclose(found[:, absent], start[:, absent], rtol=1e-9)
     among = found[:, others] / found[:, others].sum(axis=1, keepdims=True)
     np.testing.assert_allclose(among, probabilities(scores(start)[:, others] + raw), rtol=1e-3)
-    assert log_loss(found, train) < 0.99 * log_loss(start, train)
+    assert log_loss(found, train.labels) < 0.99 * log_loss(start, train.labels)
 
 
 @pytest.mark.slow
@@ -169,15 +161,6 @@ def test_the_number_of_threads_changes_no_prediction(threads: str, monkeypatch: 
     np.testing.assert_array_equal(fitted(train, rounds=40).predict(train), expected)
 
 
-def test_the_order_of_columns_and_what_else_is_there_do_not_matter() -> None:
-    train = shops(1000)
-    columns = dict(reversed(train.features.items()))
-    model = fitted(train, rounds=40)
-    other = fitted(Batch(train.score, train.label, train.weight, columns), rounds=40)
-    more = Batch(train.score, None, None, {"more": columns["number"], **columns})
-    np.testing.assert_array_equal(other.predict(more), model.predict(train))
-
-
 def test_levels_are_known_by_name_and_unseen_ones_are_alike() -> None:
     train = shops()
     model = fitted(train, rounds=60)
@@ -211,31 +194,6 @@ def test_what_the_trees_go_by_is_told() -> None:
     assert "No trees" in nothing.note
 
 
-def no_use(rows: int) -> dict[str, Column]:
-    return {
-        "constant": Column("number", np.full(rows, 3.0)),
-        "as many values as rows": Column("number", np.random.default_rng(1).permutation(rows).astype(float)),
-        "a level for each row": Column("category", np.arange(rows, dtype=np.int32), tuple(map(str, range(rows)))),
-        "nothing but null": Column("number", np.full(rows, np.nan)),
-        "no level": Column("category", np.full(rows, -1, dtype=np.int32)),
-        "infinite": Column("number", np.where(np.arange(rows) % 2, np.inf, -np.inf)),
-        "large": Column("number", np.where(np.arange(rows) % 2, 1e300, -1e300)),
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", no_use(2))
-@pytest.mark.parametrize("rounds", ["auto", 30])
-def test_features_that_are_no_use_do_hardly_any_harm(name: str, rounds: object) -> None:
-    batch = ordinary(1500)
-    rows = Batch(batch.score, batch.label, None, {name: no_use(1500)[name]})
-    test = ordinary(1500, seed=5)
-    other = Batch(test.score, test.label, None, rows.features)
-    assert log_loss(fitted(rows, rounds=rounds).predict(other), other) < 1.03 * log_loss(
-        alone(batch).predict(other), other
-    )
-
-
 @pytest.mark.parametrize("rounds", ["auto", 20])
 def test_nothing_at_all_to_learn_from(rounds: object) -> None:
     rows = Batch(np.full(300, 0.3), np.arange(300) % 2, None, {"constant": Column("number", np.full(300, 3.0))})
@@ -249,14 +207,7 @@ def test_seventy_thousand_categories() -> None:
     batch = ordinary(70_000)
     column = Column("category", np.arange(70_000, dtype=np.int32), tuple(f"level {i}" for i in range(70_000)))
     rows = Batch(batch.score, batch.label, None, {"id": column})
-    found = fitted(rows, rounds=10).predict(rows)
-    assert log_loss(found, rows) < 1.01 * log_loss(alone(rows).predict(rows), rows)
-
-
-def test_saturated_scores() -> None:
-    train, test = shops(), shops(seed=1)
-    train, test = (Batch(np.clip(40 * b.score, -700, 700), b.label, b.weight, b.features) for b in (train, test))
-    assert log_loss(fitted(train).predict(test), test) < log_loss(alone(train).predict(test), test)
+    assert loss_of(fitted(rows, rounds=10), rows) < 1.01 * loss_of(alone(rows), rows)
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ def alike(units: int = 60, classes: int = 2, seed: int = 0) -> Batch:
     return Batch(score, label, None, {"number": Column("number", number)}, units=SamplingUnits(unit)).take(shuffled)
 
 
-def mbct_splits(batch: Batch, many: bool) -> list[Split]:
+def mbct_splits(batch: Batch) -> list[Split]:
     codes = np.zeros((len(batch), 2), dtype=np.uint16)
     rows = Rows(codes, np.full(len(batch), 0.5), batch.labels.astype(np.uint8), np.empty(0))
     return boosting._splits(batch.score, rows, 0, batch.units)
@@ -45,7 +45,7 @@ MAKERS = {
     "trees": held_out_splits,
     "pool": lambda batch: pool._splits(batch, 0),
     "recal": lambda batch: training._splits(batch, 0, 5),
-    "mbct": lambda batch: mbct_splits(batch, many=False),
+    "mbct": mbct_splits,
 }
 
 

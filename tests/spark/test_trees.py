@@ -11,7 +11,7 @@ import pytest
 
 import calcli
 from calcli.batch import NO_SIDE_INPUTS, Batch
-from calcli.methods.mbct.boosting import LINKS, Boosting, fit_trees
+from calcli.methods.mbct.boosting import LINKS, fit_trees
 from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.coding import Coder
 from calcli.methods.mbct.forest import Forest
@@ -106,11 +106,10 @@ def assert_grown(state: Any, batch: Batch) -> None:
     """That these are the trees of one machine on these rows."""
     coder = Coder.from_arrays(unprefixed("feature", state.arrays))
     rows = rows_of(weighted_rows(batch), Start(state.number("a"), state.number("b")), coder)
-    settings = {name: state.params[name] for name in ("split_loss", "depth", "min_rows", "shrinkage")}
+    settings = {name: state.params[name] for name in ("split_loss", "depth", "min_rows", "shrinkage", "rate")}
     growth = Growth(LINKS[state.params["link"]], *settings.values())
-    boosting = Boosting(growth, state.number("rate"))
-    expected = fit_trees(Buffers(rows, coder.offsets, growth, 0), boosting, int(state.number("trees")))
-    arrays = Forest.of(expected, growth.link, boosting.rate).to_arrays()
+    expected = fit_trees(Buffers(rows, coder.offsets, growth, 0), growth, int(state.number("trees")))
+    arrays = Forest.of(expected, growth.link, growth.rate).to_arrays()
     assert len(expected) == 3
     for name, array in unprefixed("tree", state.arrays).items():
         np.testing.assert_array_equal(array, arrays[name], err_msg=name)

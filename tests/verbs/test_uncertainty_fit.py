@@ -19,7 +19,6 @@ from calcli.learners import catboost as learner
 from calcli.models.calibrator import load
 from calcli.models.ensemble import load_ensemble
 from calcli.tables.binding_types import Flags
-from calcli.uncertainty.decomposition import Members
 from calcli.uncertainty.ensemble import DEPTHS, RATES, Ensemble, Settings
 from calcli.verbs.inspect import inspect
 from calcli.verbs.uncertainty import EnsembleRequest, fit
@@ -303,10 +302,10 @@ class TestBadInput:
             fit(EnsembleRequest(frame, bad_rows="null", flags=Flags(weight="w"), **FEW))
 
     @pytest.mark.parametrize("mean", [np.nan, np.inf, -1e200])
-    @pytest.mark.parametrize("variance", [0.0, np.inf, 1.0])
-    def test_a_member_that_has_no_finite_prediction(self, mean, variance, monkeypatch) -> None:
-        said = Members(np.array([[0.0, 0.0], [0.0, mean]]), np.array([[1.0, 1.0], [1.0, variance]]))
-        monkeypatch.setattr(Ensemble, "_true", lambda ensemble, data: said)
+    @pytest.mark.parametrize("log_sd", [-np.inf, np.inf, 0.0])
+    def test_a_member_that_has_no_finite_prediction(self, mean, log_sd, monkeypatch) -> None:
+        raw = np.array([[[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [mean, log_sd]]])
+        monkeypatch.setattr(Ensemble, "_raw", lambda ensemble, data: raw)
         with pytest.raises(FitError, match=r"member 1 .* no finite number for row 2 .*lower --learning-rate"):
             ensemble("regression")
 

@@ -9,11 +9,11 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
-from calcli.methods.base import Params, ScoresMethod, Sums
+from calcli.methods.base import Params, ScoresMethod, Sums, of_classes
 from calcli.numeric.bins import just_above, just_below
 from calcli.numeric.links import against_rest
 from calcli.numeric.pooled import SAME, isotonic_blocks, supported_levels
-from calcli.state import SUPPORTED, State, unnest
+from calcli.state import SUPPORTED, State
 
 
 class Isotonic(ScoresMethod):
@@ -138,9 +138,8 @@ class VennAbers(ScoresMethod):
         """p0 and p1 of each row; with more than two classes a column for each class against the rest."""
         if batch.classes == 2:
             return _binary_interval(state, batch.score)
-        states = unnest(state, [str(index) for index in range(batch.classes)])
-        scores = against_rest(batch.score)
-        pairs = [_binary_interval(part, scores[:, int(name)]) for name, part in states.items()]
+        scores = zip(of_classes(state, batch.classes), against_rest(batch.score).T, strict=True)
+        pairs = [_binary_interval(part, score) for part, score in scores]
         return np.column_stack([p0 for p0, _ in pairs]), np.column_stack([p1 for _, p1 in pairs])
 
 

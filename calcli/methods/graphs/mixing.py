@@ -22,11 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
+from calcli.methods.base import ranges
 from calcli.numeric.bins import totals
 from calcli.numeric.links import softplus
 
@@ -166,12 +167,8 @@ def sums_by(place: IntArray, values: FloatArray, count: int) -> FloatArray:
     return np.column_stack([totals(place, column, count) for column in values.T])
 
 
-class Graph(Protocol):
-    """Rows that are linked."""
-
-    def spread(self, values: FloatArray, scheme: Scheme) -> FloatArray:
-        """One mixing of `values`, which has a row for each row of the graph."""
-        ...
+Graph: TypeAlias = "Adjacency | Cliques"
+"""Rows that are linked."""
 
 
 def two_layers(graph: Graph, values: FloatArray, scheme: Scheme, hidden: Hidden) -> FloatArray:
@@ -229,8 +226,7 @@ class Adjacency:
         """The lists of some rows."""
         count = np.diff(self.start)[rows]
         start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-        places = np.arange(start[-1]) + np.repeat(self.start[:-1][rows] - start[:-1], count)
-        return Adjacency(start, self.ends[places])
+        return Adjacency(start, self.ends[ranges(self.start[:-1][rows], count)])
 
     def spread(self, values: FloatArray, scheme: Scheme) -> FloatArray:
         """One mixing of `values`, which has a row for each row of the graph."""
@@ -292,8 +288,7 @@ class _Joined:
         # All pairs of a link of the new row and another of its neighbours.
         count = np.diff(links.start)[links.sources]
         link = np.repeat(np.arange(len(links.ends)), count)
-        first = np.cumsum(count) - count
-        other = links.ends[np.arange(len(link)) - np.repeat(first - links.start[:-1][links.sources], count)]
+        other = links.ends[ranges(links.start[:-1][links.sources], count)]
         # The pairs that are linked in the graph.
         key = links.ends[link] * len(self.graph) + other
         place = np.searchsorted(self.keys, key)

@@ -24,6 +24,7 @@ from calcli.methods.graphs.mixing import (
     LAPLACIAN,
     Adjacency,
     Cliques,
+    Graph,
     Hidden,
     Network,
     Part,
@@ -93,7 +94,7 @@ def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatA
         if state.params[WHOLE_TABLE]:
             mixed = two_layers(related.graph(batch, sides), values, scheme, network.graph)
         else:
-            mixed = _joined(related, state.arrays, batch, values, sides, scheme, network.graph)
+            mixed = _joined(related, state, batch, values, sides, scheme, network.graph)
     return {"temperature": network.temperature(mixed, values)}
 
 
@@ -142,7 +143,7 @@ def _link_remarks(state: State, sides: SideInputs, nodes: Column) -> tuple[str, 
         links, to = links_within(edges, nodes), "each other"
         used = len(links.ends) // 2
     else:
-        links, to = links_to_kept(state.arrays, nodes, edges), "calibration rows"
+        links, to = links_to_kept(state, nodes, edges), "calibration rows"
         used = len(links.ends)
     alone = int((links.degree == 0.0).sum())
     return (
@@ -163,7 +164,7 @@ def _scheme(name: Json) -> Scheme:
     return LAPLACIAN if name == "laplacian" else GCN
 
 
-def _facts(related: Relation, graph: Adjacency | Cliques, batch: Batch, sides: SideInputs) -> dict[str, Json]:
+def _facts(related: Relation, graph: Graph, batch: Batch, sides: SideInputs) -> dict[str, Json]:
     """The relation, and how many rows it links; an edge list must link some."""
     if isinstance(graph, Cliques):
         pairs, alone = float((graph.size * (graph.size - 1.0) / 2.0).sum()), int((graph.size == 1.0).sum())
@@ -185,9 +186,7 @@ def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:3]) or "none"
 
 
-def _kept_rows(
-    related: Relation, graph: Adjacency | Cliques, batch: Batch, values: FloatArray, scheme: Scheme
-) -> Arrays:
+def _kept_rows(related: Relation, graph: Graph, batch: Batch, values: FloatArray, scheme: Scheme) -> Arrays:
     """All that `_joined` needs to know of the rows of `batch`; `values` are their scaled logits."""
     if isinstance(graph, Cliques):
         levels = pack_texts(related.levels(batch), "levels")
@@ -204,30 +203,27 @@ def _kept_rows(
 
 
 def _joined(
-    related: Relation, kept: Arrays, batch: Batch, new: FloatArray, sides: SideInputs, scheme: Scheme, hidden: Hidden
+    related: Relation, kept: State, batch: Batch, new: FloatArray, sides: SideInputs, scheme: Scheme, hidden: Hidden
 ) -> FloatArray:
     """The output of the graph part for new rows, each joined to the kept rows alone; `new` are their scaled logits."""
     if related.kind == "value":
-        group = related.groups(batch, unpack_texts(kept, "levels"))
+        group = related.groups(batch, unpack_texts(kept.arrays, "levels"))
         if scheme.loops:
-            return mixing.join_by_mean(_floats(kept["size"]), _floats(kept["sums"]), group, new, hidden)
-        start = kept["start"].astype(np.int64)
-        return mixing.join_by_members(start, _floats(kept["values"]), group, new, scheme, hidden)
+            return mixing.join_by_mean(kept.array("size"), kept.array("sums"), group, new, hidden)
+        start = kept.arrays["start"].astype(np.int64)
+        return mixing.join_by_members(start, kept.array("values"), group, new, scheme, hidden)
     if related.kind == "nearest":
-        neighbourhood = Neighbourhood(_floats(kept["points"]), related.count, related.radius)
+        neighbourhood = Neighbourhood(kept.array("points"), related.count, related.radius)
         joined = neighbourhood.links_from(related.points(batch))
     else:
         joined = links_to_kept(kept, node_of(batch), edges_of(sides))
-    graph = Adjacency(kept["start"].astype(np.int64), kept["ends"].astype(np.int64))
-    graph.check(len(kept["values"]))
-    return mixing.join_by_links(graph, _floats(kept["values"]), joined, new, scheme, hidden)
+    graph = Adjacency(kept.arrays["start"].astype(np.int64), kept.arrays["ends"].astype(np.int64))
+    values = kept.array("values")
+    graph.check(len(values))
+    return mixing.join_by_links(graph, values, joined, new, scheme, hidden)
 
 
-def links_to_kept(kept: Arrays, nodes: Column, edges: Edges) -> Adjacency:
+def links_to_kept(kept: State, nodes: Column, edges: Edges) -> Adjacency:
     """The kept rows that an edge list links new rows with these ids to."""
-    node = Column("category", kept["node"].astype(np.int32), unpack_texts(kept, "nodes"))
+    node = Column("category", kept.arrays["node"].astype(np.int32), unpack_texts(kept.arrays, "nodes"))
     return links_from(edges, node, nodes)
-
-
-def _floats(array: NDArray[np.generic]) -> FloatArray:
-    return array.astype(np.float64, copy=False)

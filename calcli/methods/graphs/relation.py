@@ -18,8 +18,8 @@ import numpy as np
 from calcli.batch import Batch, Column, Edges, FloatArray, IntArray, SideInputs
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.learners.catboost import most_important
-from calcli.methods.base import Params, number
-from calcli.methods.graphs.mixing import Adjacency, Cliques
+from calcli.methods.base import Params, number, ranges
+from calcli.methods.graphs.mixing import Adjacency, Cliques, Graph
 from calcli.state import Json
 
 Kind: TypeAlias = Literal["value", "nearest", "edges"]
@@ -86,7 +86,7 @@ class Relation:
             return np.where(codes < 0, missing, codes)
         return np.where(np.isnan(column.values), missing, column.values).astype(np.int64)
 
-    def graph(self, batch: Batch, sides: SideInputs) -> Adjacency | Cliques:
+    def graph(self, batch: Batch, sides: SideInputs) -> Graph:
         """The graph of these rows."""
         if self.kind == "value":
             levels = self.levels(batch)
@@ -219,7 +219,7 @@ def _lowest(place: IntArray, rows: IntArray, places: int, count: int) -> IntArra
     """The lowest `count` rows at each place, -1 where there are fewer; as many columns as any place fills."""
     order = np.argsort(place, kind="stable")  # rows rise, so they rise at each place
     size = np.bincount(place, minlength=places)
-    within = np.arange(len(place)) - np.repeat(np.cumsum(size) - size, size)
+    within = ranges(np.zeros_like(size), size)
     few = within < count
     members = np.full((places, min(count, int(size.max(initial=1)))), -1, dtype=np.int64)
     members[place[order][few], within[few]] = rows[order][few]

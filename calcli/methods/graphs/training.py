@@ -28,6 +28,7 @@ from calcli.methods.graphs.mixing import (
     HOTTEST,
     Adjacency,
     Cliques,
+    Graph,
     Layers,
     Network,
     Part,
@@ -75,7 +76,7 @@ class Inputs:
     """For ``graph`` the logits that `first_mixing` mixed, for ``own`` those of each row; divided by `scale`."""
 
     scale: float
-    graph: Adjacency | Cliques | None
+    graph: Graph | None
     """None where there is no part ``graph``."""
 
     scheme: Scheme
@@ -322,7 +323,7 @@ def _reproducible(device: str) -> Iterator[torch.device]:
         torch.use_deterministic_algorithms(deterministic)
 
 
-def first_mixing(graph: Adjacency | Cliques, values: FloatArray, scheme: Scheme) -> FloatArray:
+def first_mixing(graph: Graph, values: FloatArray, scheme: Scheme) -> FloatArray:
     """The input of the hidden layer: a row for each row, or for each group where all of its rows see the same."""
     if isinstance(graph, Cliques) and scheme.loops:
         mean: FloatArray = graph.sums(values) / np.maximum(graph.size, 1.0)[:, None]
@@ -330,7 +331,7 @@ def first_mixing(graph: Adjacency | Cliques, values: FloatArray, scheme: Scheme)
     return graph.spread(values, scheme)
 
 
-def second_mixing(graph: Adjacency | Cliques, scheme: Scheme, device: torch.device) -> Mix:
+def second_mixing(graph: Graph, scheme: Scheme, device: torch.device) -> Mix:
     """The mixing of one number for each row, or for each group where `first_mixing` gave a row for each group."""
     if isinstance(graph, Adjacency):
         return _convolution(graph, scheme, device)

@@ -41,8 +41,7 @@ class Partition:
     """The calibrator of all rows."""
 
     coding: Coding
-    trees: tuple[Tree, ...]
-    cells: tuple[Cells, ...]
+    trees: tuple[tuple[Tree, Cells], ...]
 
     def predict(self, batch: Batch) -> FloatArray:
         rows = Batch(batch.score)
@@ -51,7 +50,7 @@ class Partition:
             return prob
         codes, score = self.coding.encode(batch.features), scores(prob)
         mean: FloatArray = np.zeros_like(score)
-        for tree, cells in zip(self.trees, self.cells, strict=True):
+        for tree, cells in self.trees:
             leaf = tree.leaf_of(codes)
             if self.nested:
                 score = cells.calibrate(score, Batch(score), leaf)
@@ -61,10 +60,10 @@ class Partition:
 
     def to_state(self) -> State:
         """Numbers and arrays, with those features only that some tree splits on."""
-        used = np.unique(np.concatenate([tree.used for tree in self.trees] or [np.empty(0, dtype=np.int64)]))
+        used = np.unique(np.concatenate([tree.used for tree, _ in self.trees] or [np.empty(0, dtype=np.int64)]))
         coding = self.coding.only([int(place) for place in used])
-        trees = [tree.renumbered(np.searchsorted(used, tree.feature), coding.width) for tree in self.trees]
-        own = [calibrator for cells in self.cells for calibrator in cells.own]
+        trees = [tree.renumbered(np.searchsorted(used, tree.feature), coding.width) for tree, _ in self.trees]
+        own = [calibrator for _, cells in self.trees for calibrator in cells.own]
         facts: dict[str, Json] = {
             "nested": self.nested,
             "method": self.shared.spec.name,
@@ -75,7 +74,7 @@ class Partition:
             "shared": self.shared.to_state(),
             "coding": coding.to_state(),
             "trees": _joined([(tree.feature, tree.left, tree.mask, tree.depth) for tree in trees], _TREE_ARRAYS),
-            "cells": _joined([(of.share, of.weight, of.label, of.predicted) for of in self.cells], _CELL_ARRAYS),
+            "cells": _joined([(of.share, of.weight, of.label, of.predicted) for _, of in self.trees], _CELL_ARRAYS),
             "own": _stack([calibrator.state for calibrator in own]),
         }
         whole = nest(parts)
@@ -92,15 +91,15 @@ class Partition:
             FittedMethod(spec, classes, int(str(rows)), own_state)
             for rows, own_state in zip(facts["rows"], _unstack(parts["own"]), strict=True)
         )
-        trees = tuple(Tree(*arrays) for arrays in _divided(parts["trees"], _TREE_ARRAYS))
+        trees = [Tree(*arrays) for arrays in _divided(parts["trees"], _TREE_ARRAYS)]
         ends = np.cumsum([0, *(int(tree.is_leaf.sum()) for tree in trees)])
-        cells = (
+        cells = [
             Cells(own[start:end], *arrays)
             for (start, end), arrays in zip(pairwise(ends), _divided(parts["cells"], _CELL_ARRAYS), strict=True)
-        )
+        ]
         shared, coding = FittedMethod.from_state(spec.name, parts["shared"]), Coding.from_state(parts["coding"])
-        partition = cls(bool(facts["nested"]), shared, coding, trees, tuple(cells))
-        for tree, of_tree in zip(trees, partition.cells, strict=True):
+        partition = cls(bool(facts["nested"]), shared, coding, tuple(zip(trees, cells, strict=True)))
+        for tree, of_tree in partition.trees:
             tree.check(coding)
             of_tree.check(int(tree.is_leaf.sum()))
         return partition
@@ -156,12 +155,11 @@ def formula(fitted: Partition, score: Terms, features: Inputs) -> Terms:
         return prob
     shared = terms.scores(prob)
     if fitted.nested:  # each tree calibrates the score of the one before
-        for tree, cells in zip(fitted.trees, fitted.cells, strict=True):
+        for tree, cells in fitted.trees:
             shared = _in_cells(fitted, tree, cells, shared, shared, features)
         return terms.probabilities(shared)
     by_tree = [
-        terms.probabilities(_in_cells(fitted, tree, cells, score, shared, features))
-        for tree, cells in zip(fitted.trees, fitted.cells, strict=True)
+        terms.probabilities(_in_cells(fitted, tree, cells, score, shared, features)) for tree, cells in fitted.trees
     ]
     return tuple(terms.total(of_class) / float(len(by_tree)) for of_class in zip(*by_tree, strict=True))
 
@@ -197,7 +195,7 @@ def sections(fitted: Partition) -> tuple[Section, ...]:
     if not fitted.trees:
         return (Section("cells", (), (), f"{start} No cells."),)
     rows: list[tuple[Json, ...]] = []
-    for number, (tree, cells) in enumerate(zip(fitted.trees, fitted.cells, strict=True), start=1):
+    for number, (tree, cells) in enumerate(fitted.trees, start=1):
         for place, path in enumerate(_paths(fitted, tree)):
             weight = float(cells.weight[place])
             known = rates(weight, float(cells.label[place, 0]), float(cells.predicted[place, 0])) if binary else ()

@@ -96,20 +96,11 @@ def grow(
     least: float,
     draw: Draw | None = None,
 ) -> Tree:
-    """Split as long as the squared error of `target` falls.
+    """A tree that is split as long as the squared error of `target` falls.
 
-    Parameters
-    ----------
-    coding, codes
-        The features, and the rows in their codes.
-    target
-        Labels or residuals, a column for each class. One column of labels gives the splits of the Gini index.
-    weight
-        Of the rows.
-    depth, least
-        The most splits above a leaf, and the least weight of a cell.
-    draw
-        Which features a node may split on; all where it is not given.
+    The target is labels or residuals, a column for each class; one column of labels gives the splits of the Gini index.
+    `depth` is the most splits above a leaf, `least` the least weight of a cell; without `draw` a node may split on all
+    features.
     """
     sums = np.stack([weight, *(weight * column for column in target.T)])
     least_gain = 1e-9 * float(weight @ (target**2).sum(axis=1))

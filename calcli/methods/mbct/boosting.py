@@ -58,36 +58,19 @@ LOSS, CHANGE, SQUARE = 0, 1, 2
 """Sums over held-out rows: of w loss, of w d and of w d^2, with d the loss less that without trees."""
 
 
-@dataclass(frozen=True, slots=True)
-class Boosting:
-    """The settings of boosting; `rate` is the fraction of a tree's step that is taken."""
-
-    growth: Growth
-    rate: float
-
-
-@dataclass(eq=False)
-class Boosted:
-    """An endless iterator over trees; the rows are calibrated by each."""
-
-    rows: TreeRows
-    boosting: Boosting
-
-    def __iter__(self) -> Iterator[Tree]:
-        return self
-
-    def __next__(self) -> Tree:
-        """Grow a tree, and calibrate the rows by it."""
-        tree = grow(self.rows, self.boosting.growth)
-        self.rows.calibrate(tree, self.boosting.rate)
-        return tree
+def boosted(rows: TreeRows, growth: Growth) -> Iterator[Tree]:
+    """Trees without end; the rows are calibrated by each as soon as it has grown."""
+    while True:
+        tree = grow(rows, growth)
+        rows.calibrate(tree)
+        yield tree
 
 
-def fit_trees(rows: TreeRows, boosting: Boosting, most: int) -> list[Tree]:
+def fit_trees(rows: TreeRows, growth: Growth, most: int) -> list[Tree]:
     """Up to `most` trees, as long as each lowers the loss of the rows that it was grown on."""
     trees: list[Tree] = []
     before = rows.loss()
-    for tree in islice(Boosted(rows, boosting), most):
+    for tree in islice(boosted(rows, growth), most):
         after = rows.loss()
         if not after < before:
             break
@@ -98,17 +81,17 @@ def fit_trees(rows: TreeRows, boosting: Boosting, most: int) -> list[Tree]:
     return trees
 
 
-def boosting_settings(mass: float, positive: float, params: Params) -> list[Boosting]:
+def growth_settings(mass: float, positive: float, params: Params) -> list[Growth]:
     """All candidates that the parameters admit for rows of weight `mass`, `positive` of it that of positive rows."""
     min_weight, loss = min_weight_of(mass, positive, params), cast(SplitLoss, params["split_loss"])
     depth = DEPTH if params["depth"] == AUTO else int(number(params, "depth"))
     rate = RATE if params["rate"] == AUTO else number(params, "rate")
-    candidates: list[Boosting] = []
+    candidates: list[Growth] = []
     for link, shrinkage in GRID:
         if params["link"] in (AUTO, link):
             name = "lambda" if link == "odds" else "tau"
             shrink = shrinkage if params[name] == AUTO else number(params, name)
-            candidates.append(Boosting(Growth(LINKS[link], loss, depth, min_weight, shrink), rate))
+            candidates.append(Growth(LINKS[link], loss, depth, min_weight, shrink, rate))
     return list(dict.fromkeys(candidates))
 
 
@@ -162,8 +145,8 @@ class Search:
 
 
 def choose(
-    score: FloatArray, rows: Rows, units: SamplingUnits | None, candidates: Sequence[Boosting], search: Search
-) -> tuple[Boosting, int]:
+    score: FloatArray, rows: Rows, units: SamplingUnits | None, candidates: Sequence[Growth], search: Search
+) -> tuple[Growth, int]:
     """The best candidate and its number of trees; `score` is the rows' own, before any calibration."""
     # A sample of many rows, with leaves of the same share of them.
     share = search.share
@@ -176,13 +159,14 @@ def choose(
     splits = _splits(score, rows, search.seed, units)
     if not splits:
         return candidates[0], 0  # rows that are all the same
-    tasks = [(_on_a_share(boosting, share), split) for boosting in candidates for split in splits]
+    on_a_share = [replace(growth, min_weight=max(1.0, share * growth.min_weight)) for growth in candidates]
+    tasks = [(growth, split) for growth in on_a_share for split in splits]
     together = None if units is None else units.together
 
-    def work(task: tuple[Boosting, Split]) -> FloatArray:
-        boosting, (train, test) = task
+    def work(task: tuple[Growth, Split]) -> FloatArray:
+        growth, (train, test) = task
         unit = None if together is None else together[test]
-        return _loss_curve(rows.take(train), rows.take(test), boosting, search, unit)
+        return _loss_curve(rows.take(train), rows.take(test), growth, search, unit)
 
     curves = on_threads(work, tasks)
 
@@ -196,12 +180,6 @@ def choose(
     return candidates[best[1]], best[2]
 
 
-def _on_a_share(boosting: Boosting, share: float) -> Boosting:
-    """The settings by which leaves hold the same part of a share of the rows as of all of them."""
-    growth = boosting.growth
-    return replace(boosting, growth=replace(growth, min_weight=max(1.0, share * growth.min_weight)))
-
-
 def _splits(score: FloatArray, rows: Rows, seed: int, units: SamplingUnits | None) -> list[Split]:
     """Rows to fit on and held-out rows. Equal rows, and those of a unit, are on one side."""
     most = FOLDS if len(rows) <= CROSS_VALIDATED_ROWS else 1
@@ -212,15 +190,13 @@ def _splits(score: FloatArray, rows: Rows, seed: int, units: SamplingUnits | Non
     return splits_by_score(score, rows.label.astype(np.int64), FOLDS, seed, "mbct", [*features], units, most)
 
 
-def _loss_curve(
-    train: Rows, test: Rows, boosting: Boosting, search: Search, unit: IntArray | None = None
-) -> FloatArray:
+def _loss_curve(train: Rows, test: Rows, growth: Growth, search: Search, unit: IntArray | None = None) -> FloatArray:
     """Sums over the test rows after 0, 1, .. trees grown on the others: `LOSS`, `CHANGE` and `SQUARE`.
 
     Where the `unit` of each row is given, sums over units are squared.
     """
     # Without trees.
-    link, weight = boosting.growth.link, test.weights
+    link, weight = growth.link, test.weights
     score = score_of(test.prob, link)
     loss = np.empty(len(test))
     predict.row_losses(score, test.label, link, loss)
@@ -228,10 +204,11 @@ def _loss_curve(
     curve = [(float(weight @ loss), 0.0, 0.0)]
     # Tree after tree, until a tree is a mere root or the loss has not fallen for long.
     lowest = 0
-    for tree in islice(Boosted(Buffers(train, search.offsets, boosting.growth, search.seed), boosting), search.most):
+    buffers = Buffers(train, search.offsets, growth, search.seed)
+    for tree in islice(boosted(buffers, growth), search.most):
         if len(tree) == 1:
             break
-        Forest.of([tree], link, boosting.rate, average=search.average).calibrate(test.codes, score)
+        Forest.of([tree], link, growth.rate, average=search.average).calibrate(test.codes, score)
         predict.row_losses(score, test.label, link, loss)
         change = loss - before
         square = weight @ change**2 if unit is None else np.square(np.bincount(unit, weight * change)).sum()

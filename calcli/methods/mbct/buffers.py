@@ -20,7 +20,7 @@ from calcli.methods.mbct import kernels
 from calcli.methods.mbct import level_passes as passes
 from calcli.methods.mbct.forest import applied
 from calcli.methods.mbct.grow import Tree
-from calcli.methods.mbct.kernels import Cells, Children, Places, Splits, split_search, update
+from calcli.methods.mbct.kernels import Children, Places, Splits, split_search, update
 from calcli.methods.mbct.level_passes import Growth, Mask, Nodes, Rows, cells_of
 from calcli.numeric import losses
 from calcli.numeric.seeded import stream
@@ -55,13 +55,18 @@ class Buffers:
 
     def __post_init__(self) -> None:
         self._cells = cells_of(self.rows, self.offsets)
-        self._search = search_for(self.growth, self.seed)
-        self._loss = overall_for(self.growth, self.seed)
+        self._loss = loss_of_rows(self.growth, self.seed)
         self._spare = self.rows.room()
         self._begin()
 
     def search(self, levels: Sequence[Tree], nodes: Nodes, heavy: Mask) -> Splits:
-        return self._search(self._buffers[self._here], nodes.take(heavy), self._cells, self.growth)
+        rows, nodes = self._buffers[self._here], nodes.take(heavy)
+        splits = passes.search(rows, nodes, self._cells, self.growth)
+        if self._loss is not None:
+            for place, parent in enumerate(nodes.pattern.tolist()):
+                own = rows.take(slice(nodes.start[place], nodes.stop[place]))
+                _judge_by_rows(splits, place, own, parent, self.growth, self._loss)
+        return splits
 
     def split(self, nodes: Nodes, made: Mask, children: Children, into: Nodes, *, last: bool) -> None:
         here, there, parents = self._here, 1 - self._here, nodes.take(made)
@@ -72,9 +77,9 @@ class Buffers:
             passes.move_to_children(self._buffers[here], self._buffers[there], parents, children, into.start)
             self._here, self._level = there, into
 
-    def calibrate(self, tree: Tree, rate: float) -> None:
+    def calibrate(self, tree: Tree) -> None:
         # The rows are where the tree has left them, in either buffer.
-        link, buffers = self.growth.link, self._buffers
+        link, rate, buffers = self.growth.link, self.growth.rate, self._buffers
         self._leaves[self._here].append(self._level)
         nodes = [Nodes.joined(leaves) for leaves in self._leaves]
         for buffer, leaves in zip(buffers, nodes, strict=True):
@@ -91,7 +96,12 @@ class Buffers:
         self._begin()
 
     def loss(self) -> float:
-        return self._loss(self.rows, self.facts)
+        if self._loss is not None:
+            rows = _in_order(self.rows)
+            return self._loss(rows.prob, rows.label.astype(np.float64), rows.weights)
+        if self.growth.split_loss == "nll":
+            return passes.log_loss(self.rows) / self.rows.mass
+        return passes.loss_of_facts(self.facts, self.growth)
 
     def _begin(self) -> None:
         """Put all rows at the root of the next tree."""
@@ -108,51 +118,19 @@ VIEWS = 100
 MOST_BINS = 5000
 """The sweep over numbers of bins ends here."""
 
-Search = Callable[[Rows, Nodes, Cells, Growth], Splits]
-"""Finds how each split of each node would change the loss, as `passes.search` does."""
-
 Loss = Callable[[FloatArray, FloatArray, FloatArray], float]
 """A loss of rows, from probabilities, labels and weights."""
 
 
-def search_for(growth: Growth, seed: int) -> Search:
-    if growth.split_loss in ("mvce", "nll"):
-        return passes.search
-    loss = _loss_for(growth, seed)
-
-    def search(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
-        """The branches that `passes.search` finds, with this loss in place of the log-loss."""
-        splits = passes.search(rows, nodes, cells, growth)
-        for place in range(len(nodes)):
-            node = _NodeRows(rows, nodes, place, growth, loss)
-            splits.unsplit[place, kernels.LOSS] = node.unsplit()
-            for feature in np.flatnonzero(splits.outcome[place, :, kernels.BRANCHES]):
-                splits.outcome[place, feature, kernels.LOSS] = node.split_by(int(feature), splits, place)
-        return splits
-
-    return search
-
-
-def overall_for(growth: Growth, seed: int) -> Callable[[Rows, FloatArray], float]:
-    """A function of rows and their facts that gives their loss."""
-    if growth.split_loss == "nll":
-        return lambda rows, facts: passes.log_loss(rows) / rows.mass
-    if growth.split_loss == "mvce":
-        return lambda rows, facts: loss_of_facts(facts, growth)
-    loss = _loss_for(growth, seed)
-
-    def overall(rows: Rows, facts: FloatArray) -> float:
-        ordered = _in_order(rows)
-        return loss(ordered.prob, ordered.label.astype(np.float64), ordered.weights)
-
-    return overall
-
-
-def loss_of_facts(facts: FloatArray, growth: Growth) -> float:
-    """The loss of rows from sums over them."""
-    outcome = np.zeros((1, kernels.OUTCOMES))
-    split_search.judge_unsplit(facts, growth.identity, growth.link, outcome[0])
-    return float(growth.losses(outcome, facts[None, kernels.COUNT], facts[None, kernels.MASS])[0])
+def loss_of_rows(growth: Growth, seed: int) -> Loss | None:
+    """The split loss, if it does not follow from sums over rows."""
+    if growth.sums_tell:
+        return None
+    if growth.split_loss == "mvce-sampled":
+        return lambda prob, label, weight: _sampled(prob - label, weight, growth.bin_size, seed)
+    if growth.split_loss == "ece":
+        return lambda prob, label, weight: _ece(prob, label, weight, growth.bin_size)
+    return _ece_sweep
 
 
 def _in_order(rows: Rows) -> Rows:
@@ -160,39 +138,27 @@ def _in_order(rows: Rows) -> Rows:
     return rows.take(np.lexsort((rows.prob, rows.weights, rows.label, *rows.codes.T)))
 
 
-class _NodeRows:
-    """The rows of a node, on which its splits are tried."""
+def _judge_by_rows(splits: Splits, place: int, rows: Rows, parent: float, growth: Growth, loss: Loss) -> None:
+    """Put this loss of the rows of a node in place of the log-loss, for the node as it is and for each of its splits.
 
-    def __init__(self, rows: Rows, nodes: Nodes, place: int, growth: Growth, loss: Loss) -> None:
-        self.rows = _in_order(rows.take(slice(nodes.start[place], nodes.stop[place])))
-        self.parent = float(nodes.pattern[place])
-        self.growth, self.loss = growth, loss
+    It is multiplied by the weight of the rows, by which `Growth.losses` divides.
+    """
+    rows = _in_order(rows)
+    label, weight = rows.label.astype(np.float64), rows.weights
 
-    def unsplit(self) -> float:
-        return self._loss(np.full(len(self.rows), self.parent))
+    def loss_under(patterns: FloatArray) -> float:
+        prob = np.empty(len(rows))
+        update.calibrate(rows.prob, patterns, growth.link, prob)
+        return loss(prob, label, weight) * rows.mass
 
-    def split_by(self, feature: int, splits: Splits, place: int) -> float:
+    splits.unsplit[place, kernels.LOSS] = loss_under(np.full(len(rows), parent))
+    for feature in np.flatnonzero(splits.outcome[place, :, kernels.BRANCHES]):
         branches, base = int(splits.outcome[place, feature, kernels.BRANCHES]), splits.base[place, feature]
         facts, patterns = splits.facts[base : base + branches], np.empty(branches)
-        firsts, parents = np.array([0, branches]), np.array([self.parent])
-        split_search.fit_children(facts, firsts, parents, self.growth.rule, patterns)
+        split_search.fit_children(facts, np.array([0, branches]), np.array([parent]), growth.rule, patterns)
         branch = np.zeros(1 << 16, dtype=np.int64)
         branch[splits.code[base + 1 : base + branches]] = np.arange(1, branches)
-        return self._loss(patterns[branch[self.rows.codes[:, feature]]])
-
-    def _loss(self, patterns: FloatArray) -> float:
-        """The loss under a pattern for each row, times the weight: `Growth.losses` divides by the weight."""
-        rows, prob = self.rows, np.empty(len(self.rows))
-        update.calibrate(rows.prob, patterns, self.growth.link, prob)
-        return self.loss(prob, rows.label.astype(np.float64), rows.weights) * rows.mass
-
-
-def _loss_for(growth: Growth, seed: int) -> Loss:
-    if growth.split_loss == "mvce-sampled":
-        return lambda prob, label, weight: _sampled(prob - label, weight, growth.bin_size, seed)
-    if growth.split_loss == "ece":
-        return lambda prob, label, weight: _ece(prob, label, weight, growth.bin_size)
-    return _ece_sweep
+        splits.outcome[place, feature, kernels.LOSS] = loss_under(patterns[branch[rows.codes[:, feature]]])
 
 
 def _sampled(error: FloatArray, weight: FloatArray, bin_size: float, seed: int) -> float:

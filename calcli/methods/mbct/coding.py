@@ -133,18 +133,8 @@ def learn_codes(
 ) -> Coder:
     """The coding of these features and of the score, without features that no split could use.
 
-    Parameters
-    ----------
-    batch
-        The rows to learn from; their labels are not looked at.
-    names
-        The features.
-    least
-        The weight that a branch must have.
-    bins, score_bins
-        Into how many bins a number and the score are cut.
-    score_by
-        Bins of the score of equal width on [0, 1], or of equal weight.
+    A branch must have the weight `least`. Labels are not looked at. Bins of the score have equal width on [0, 1], or
+    equal weight.
     """
 
     def work(name: str | None) -> CodedFeature | None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from calcli import expressions as terms
 from calcli.batch import FloatArray, spans
 from calcli.expressions import Function, Inputs, Missing, Number, Switch, Term
-from calcli.methods.base import Section
+from calcli.methods.base import Section, ranges
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.coding import Coder
 from calcli.methods.mbct.grow import Tree
@@ -121,7 +121,7 @@ class Forest:
         inner = self.feature >= 0
         branches = np.where(inner, self.branches, 0)
         parent = np.repeat(np.arange(len(branches)), branches)
-        child = self.first[parent] + np.arange(len(parent)) - (np.cumsum(branches) - branches)[parent]
+        child = ranges(self.first, branches)
         # The entries of a node by code: as many as the greatest code, which is its last child's, asks for, and one for
         # all greater codes. First all lead to the rest, which is the first child; a leaf has one entry, itself.
         span = np.zeros(len(branches), dtype=np.int64)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
+from calcli.methods.base import ranges
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct import level_passes as passes
 from calcli.methods.mbct.kernels import Children, Codes, Places, Splits, split_search
@@ -80,7 +81,7 @@ class TreeRows(Protocol):
         """
         ...
 
-    def calibrate(self, tree: Tree, rate: float) -> None:
+    def calibrate(self, tree: Tree) -> None:
         """Calibrate the rows by a fraction of the step of the tree that has grown, and bring them back to the root."""
         ...
 
@@ -89,33 +90,11 @@ class TreeRows(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
-class _Overall:
-    """The outcome for all rows while nodes are split one by one: an outcome is a sum over rows, so its changes add."""
-
-    growth: Growth
-    root: Nodes
-    outcome: FloatArray
-
-    @classmethod
-    def of(cls, root: Nodes, growth: Growth) -> _Overall:
-        outcome = np.zeros((1, kernels.OUTCOMES))
-        split_search.judge_unsplit(root.facts[0], float(root.pattern[0]), growth.link, outcome[0])
-        return cls(growth, root, outcome)
-
-    def after(self, made: Mask, change: FloatArray) -> FloatArray:
-        """The loss of all rows after each of the splits, in the order of the nodes; NaN where there is none."""
-        loss = np.full(len(made), np.nan)
-        if self.growth.split_loss in ("mvce", "nll"):
-            outcomes = self.outcome + np.cumsum(change[made], axis=0)
-            loss[made] = self.growth.losses(outcomes, self.root.count, self.root.mass)
-            self.outcome = outcomes[-1:]
-        return loss
-
-
 def grow(rows: TreeRows, growth: Growth) -> Tree:
-    nodes, code = passes.root_of(rows.facts, growth), np.zeros(1, dtype=np.uint16)
-    overall = _Overall.of(nodes, growth)
+    root = nodes = passes.root_of(rows.facts, growth)
+    code = np.zeros(1, dtype=np.uint16)
+    # The outcome for all rows while nodes are split one by one: an outcome is a sum over rows, so its changes add.
+    outcome = passes.unsplit_outcome(root.facts[0], float(root.pattern[0]), growth.link)
     levels: list[Tree] = []
     tree_size = 1
     for depth in range(growth.depth):
@@ -131,11 +110,15 @@ def grow(rows: TreeRows, growth: Growth) -> Tree:
         made = level.feature >= 0
         firsts = np.concatenate([[0], np.cumsum(level.branches[made])])
 
-        # The level as it will be kept.
+        # The level as it will be kept, with the loss of all rows after each of the splits.
+        overall = np.full(len(nodes), np.nan)
+        if growth.sums_tell:
+            outcomes = outcome + np.cumsum(change[made], axis=0)
+            overall[made], outcome = growth.losses(outcomes, root.count, root.mass), outcomes[-1:]
         first = np.zeros(len(nodes), dtype=np.int64)
         first[made] = tree_size + firsts[:-1]
         tree_size += int(firsts[-1])
-        levels.append(replace(level, first=first, overall=overall.after(made, change)))
+        levels.append(replace(level, first=first, overall=overall))
         if not made.any():
             break
 
@@ -189,7 +172,7 @@ def _children(parents: Nodes, bases: Places, firsts: Places, splits: Splits, gro
     Parents' branches start at `bases` in `splits`; their children are to be number ``firsts[parent]`` on.
     """
     # Their facts are those of the branches, and tell their patterns.
-    branch = np.repeat(bases - firsts[:-1], np.diff(firsts)) + np.arange(firsts[-1])
+    branch = ranges(bases, np.diff(firsts))
     code, facts = splits.code[branch], splits.facts[branch]
     pattern = np.empty(len(facts))
     split_search.fit_children(facts, firsts, parents.pattern, growth.rule, pattern)

@@ -128,6 +128,14 @@ class Growth:
     shrink: float
     """lambda or tau: how strongly a pattern is shrunk to its parent's."""
 
+    rate: float = 1.0
+    """The fraction of a tree's step that is taken."""
+
+    @property
+    def sums_tell(self) -> bool:
+        """Whether the split loss follows from sums over rows; other losses need the rows themselves."""
+        return self.split_loss in ("nll", "mvce")
+
     @property
     def rule(self) -> Rule:
         """The part that kernels need; the log-loss needs no sums of squares."""
@@ -199,6 +207,19 @@ def root_of(facts: FloatArray, growth: Growth) -> Nodes:
     """All rows, which have these facts, as one node."""
     pattern = split_search.pattern_of(growth.link, facts[0], facts[1], growth.identity, growth.shrink)
     return Nodes(np.array([0]), np.array([int(facts[kernels.COUNT])]), np.array([pattern]), facts[None])
+
+
+def unsplit_outcome(facts: FloatArray, pattern: float, link: int) -> FloatArray:
+    """The outcome of rows of these facts as they are, under this pattern; shape (1, `kernels.OUTCOMES`)."""
+    outcome = np.zeros((1, kernels.OUTCOMES))
+    split_search.judge_unsplit(facts, pattern, link, outcome[0])
+    return outcome
+
+
+def loss_of_facts(facts: FloatArray, growth: Growth) -> float:
+    """The split loss of rows from sums over them."""
+    outcome = unsplit_outcome(facts, growth.identity, growth.link)
+    return float(growth.losses(outcome, facts[None, kernels.COUNT], facts[None, kernels.MASS])[0])
 
 
 def search(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:

@@ -30,17 +30,16 @@ from calcli.methods.mbct.boosting import (
     AUTO,
     LINKS,
     MOST_TREES,
-    Boosting,
     Search,
-    boosting_settings,
     choose,
     fit_trees,
+    growth_settings,
 )
 from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.coding import Coder, learn_codes
 from calcli.methods.mbct.forest import Forest, calibrated, prob_of, sections
 from calcli.methods.mbct.grow import Tree
-from calcli.methods.mbct.level_passes import Rows
+from calcli.methods.mbct.level_passes import Growth, Rows
 from calcli.methods.scaling.linear import Platt
 from calcli.methods.trees.coding import unpacked_once
 from calcli.numeric import pooled
@@ -50,9 +49,8 @@ from calcli.state import SUPPORTED, Json, State, prefixed, unprefixed
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     plan, rows = prepared(batch, params, seed)
-    buffers = Buffers(rows, plan.coder.offsets, plan.boosting.growth, seed)
-    trees = fit_trees(buffers, plan.boosting, plan.trees)
-    return plan.state(trees, params)
+    buffers = Buffers(rows, plan.coder.offsets, plan.growth, seed)
+    return plan.state(fit_trees(buffers, plan.growth, plan.trees), params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +97,13 @@ class Plan:
     average: float | None
     """The label rate of all rows, if leaves shall be held within what their rows support."""
 
-    boosting: Boosting
+    growth: Growth
     trees: int
 
     def state(self, trees: Sequence[Tree], params: Params) -> State:
         """The state, with the features that the trees split by."""
-        growth, rate = self.boosting.growth, self.boosting.rate
-        forest = Forest.of(trees, growth.link, rate, average=self.average)
+        growth = self.growth
+        forest = Forest.of(trees, growth.link, growth.rate, average=self.average)
         used = forest.used
         link = next(name for name, code in LINKS.items() if code == growth.link)
         shrinkage = "lambda" if link == "odds" else "tau"
@@ -116,7 +114,7 @@ class Plan:
             "link": link,
             "trees": len(forest),
             "depth": growth.depth,
-            "rate": rate,
+            "rate": growth.rate,
             "shrinkage": growth.shrink,
             "min_rows": growth.min_weight,
             "split_loss": growth.split_loss,
@@ -134,12 +132,12 @@ def prepared(batch: Batch, params: Params, seed: int, whole: Whole | None = None
     mass, positive = float(batch.weights.sum()), float(batch.weights @ batch.labels)
     whole = whole or Whole(mass, positive, Start.of(batch, params, seed))
     share = mass / whole.mass
-    candidates = boosting_settings(whole.mass, whole.positive, params)
+    candidates = growth_settings(whole.mass, whole.positive, params)
     names = most_important(batch.features, batch.labels, batch.weight, count=int(number(params, "features")), seed=seed)
     coder = learn_codes(
         batch,
         names,
-        least=share * min(boosting.growth.min_weight for boosting in candidates),
+        least=share * min(growth.min_weight for growth in candidates),
         bins=int(number(params, "bins")),
         score_bins=int(number(params, "score_bins")),
         score_by=cast(Literal["mass", "width"], params["score_binning"]),
@@ -148,11 +146,11 @@ def prepared(batch: Batch, params: Params, seed: int, whole: Whole | None = None
     rows = rows_of(batch, whole.start, coder)
 
     # The settings.
-    boosting, trees = candidates[0], MOST_TREES if params["trees"] == AUTO else int(number(params, "trees"))
+    growth, trees = candidates[0], MOST_TREES if params["trees"] == AUTO else int(number(params, "trees"))
     if params["trees"] == AUTO or len(candidates) > 1:
         search = Search(coder.offsets, trees, seed, average, share)
-        boosting, trees = choose(batch.score, rows, batch.units, candidates, search)
-    return Plan(whole.start, coder, average, boosting, trees), rows
+        growth, trees = choose(batch.score, rows, batch.units, candidates, search)
+    return Plan(whole.start, coder, average, growth, trees), rows
 
 
 def weighted_rows(batch: Batch) -> Batch:
@@ -167,44 +165,29 @@ def rows_of(batch: Batch, start: Start, coder: Coder) -> Rows:
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
-    model = _unpacked(state)
-    z = model.start.of_scores(batch.score)
-    if len(model.forest) == 0:
+    start, coder, forest = _unpacked(state)
+    z = start.of_scores(batch.score)
+    if len(forest) == 0:
         return sigmoid(z, out=z)
-    score = z if model.forest.link == kernels.ODDS else sigmoid(z, out=z)
-    model.forest.calibrate(model.coder.encode(batch), score)
-    return prob_of(score, model.forest.link)
+    score = z if forest.link == kernels.ODDS else sigmoid(z, out=z)
+    forest.calibrate(coder.encode(batch), score)
+    return prob_of(score, forest.link)
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
-    model = _unpacked(state)
-    start = model.start.slope * score[0] + model.start.intercept
-    return (calibrated(model.coder, model.forest, score[0], start, features),)
+    start, coder, forest = _unpacked(state)
+    return (calibrated(coder, forest, score[0], start.slope * score[0] + start.intercept, features),)
 
 
 def explain(state: State) -> tuple[Section, ...]:
-    model = _unpacked(state)
-    return sections(
-        model.coder,
-        model.forest,
-        start=model.start.text,
-        alpha=state.number("alpha"),
-        loss=str(state.params["split_loss"]),
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Model:
-    """An unpacked state."""
-
-    start: Start
-    coder: Coder
-    forest: Forest
+    start, coder, forest = _unpacked(state)
+    loss = str(state.params["split_loss"])
+    return sections(coder, forest, start=start.text, alpha=state.number("alpha"), loss=loss)
 
 
 @unpacked_once("tree/feature")
-def _unpacked(state: State) -> _Model:
+def _unpacked(state: State) -> tuple[Start, Coder, Forest]:
     coder = Coder.from_arrays(unprefixed("feature", state.arrays))
     link, bound = LINKS[str(state.params["link"])], state.array(SUPPORTED) if SUPPORTED in state.arrays else None
     forest = Forest.from_arrays(link, unprefixed("tree", state.arrays), coder.codes, bound)
-    return _Model(Start(state.number("a"), state.number("b")), coder, forest)
+    return Start(state.number("a"), state.number("b")), coder, forest

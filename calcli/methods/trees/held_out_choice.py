@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, FloatArray, IntArray
+from calcli.learners.encoding import merged
 from calcli.numeric.seeded import Split, column_keys, in_class_order, in_turn, splits_of_units, stream
 
 FOLDS = 5
@@ -28,8 +29,7 @@ CROSS_VALIDATED_ROWS = 20_000
 def distinct(batch: Batch, seed: int) -> Batch:
     """The distinct rows of positive weight, in an order that follows from `seed` and their values."""
     batch = batch if batch.weight is None else batch.take(batch.weight > 0)
-    _, first, place = np.unique(_keys(batch, seed), return_index=True, return_inverse=True)
-    weight: FloatArray = np.bincount(place, weights=batch.weights, minlength=len(first)).astype(np.float64)
+    first, weight = merged(_keys(batch, seed), batch.weights)
     rows = batch.take(first)
     features = {name: _sorted_levels(rows.features[name]) for name in sorted(rows.features)}
     return replace(rows.bare, weight=weight, features=features)

@@ -157,15 +157,6 @@ def test_weights_count_as_repetitions(binning: str, score: str) -> None:
     np.testing.assert_allclose(other, one, rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("method", "rows", "given"), [("histogram-platt", 800, {}), ("scaling-binning", 500, {"bins": 7})]
-)
-def test_weights_count_as_repetitions_for_platt_scaling_too(method: str, rows: int, given: dict[str, int]) -> None:
-    batch = ordinary(rows, weighted=True)
-    one, other = (fitted(method, rows, **given).predict(batch) for rows in (batch, repeated(batch)))
-    np.testing.assert_allclose(other, one, rtol=1e-9)
-
-
 def test_the_papers_preset() -> None:
     assert BBQ.resolve(preset="paper")["score"] == "bayes"
 

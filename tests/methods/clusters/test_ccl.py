@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,16 +11,16 @@ from sklearn.metrics import homogeneity_score
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.errors import DataError, FitError, UsageError
-from calcli.methods import calibrator, catalog
+from calcli.methods import calibrator
 from calcli.methods.calibrator import FittedMethod
-from calcli.methods.clusters import ccl, explanation, partition
+from calcli.methods.clusters import explanation, partition
 from calcli.methods.clusters.partition import elbow, homogeneity
 from calcli.methods.scaling.linear import Platt
 from calcli.numeric.links import logit, sigmoid
 from calcli.state import unnest
+from tests.support import methods
 from tests.support.cases import ordinary
 
-CCL = catalog.find("ccl")
 CENTRES = ((-4.0, 0.0), (4.0, 0.0), (0.0, 7.0), (0.0, 20.0))
 
 
@@ -42,11 +42,7 @@ def blob_of(batch: Batch) -> np.ndarray:
     return ((place[:, None, :] - np.array(CENTRES)) ** 2).sum(axis=2).argmin(axis=1)
 
 
-def fitted(
-    batch: Batch, preset: str | None = None, sides: SideInputs = NO_SIDE_INPUTS, **given: object
-) -> FittedMethod:
-    params = {"embedding": "features", "clusters": 4} | given
-    return calibrator.fit(CCL, batch, CCL.resolve(params, preset), sides=sides)
+fitted = partial(methods.fitted, "ccl", embedding="features", clusters=4)
 
 
 HARD = {"temperature": 0, "tau": 0}
@@ -129,27 +125,20 @@ def test_the_soft_mixture(temperature: float, tau: float) -> None:
     np.testing.assert_allclose(found, soft(train, test, temperature, tau), rtol=1e-5)
 
 
-@pytest.mark.parametrize("inner", ["platt", "beta", "isotonic", "histogram"])
-def test_one_cluster_is_the_unified_method_exactly(inner: str) -> None:
-    batch = ordinary(500)
-    unified = calibrator.fit(catalog.find(inner), batch, catalog.find(inner).resolve()).predict(batch)
+@pytest.mark.parametrize(
+    ("inner", "classes"),
+    [("platt", 2), ("beta", 2), ("isotonic", 2), ("histogram", 2), ("temperature", 4), ("platt", 4), ("isotonic", 4)],
+)
+def test_one_cluster_is_the_unified_method_exactly(inner: str, classes: int) -> None:
+    batch = ordinary(500, classes)
+    unified = methods.fitted(inner, batch).predict(batch)
     for given in ({}, HARD):
-        params = CCL.resolve({"clusters": 1, "inner": inner, "embedding": "features", **given})
-        np.testing.assert_array_equal(calibrator.fit(CCL, batch, params).predict(batch), unified)
-
-
-def test_one_cluster_of_many_classes_is_the_unified_method_exactly() -> None:
-    batch = ordinary(500, 4)
-    for inner in ("temperature", "platt", "isotonic"):
-        row = catalog.find(inner)
-        unified = calibrator.fit(row, batch, row.resolve()).predict(batch)
-        params = CCL.resolve({"clusters": 1, "inner": inner, "embedding": "features"})
-        np.testing.assert_array_equal(calibrator.fit(CCL, batch, params).predict(batch), unified)
+        np.testing.assert_array_equal(fitted(batch, clusters=1, inner=inner, **given).predict(batch), unified)
 
 
 def test_all_shrinkage_is_the_unified_method_and_none_with_no_softness_is_hard() -> None:
     batch = toy()
-    unified = calibrator.fit(catalog.find("platt"), batch, {}).predict(batch)
+    unified = methods.fitted("platt", batch).predict(batch)
     np.testing.assert_array_equal(fitted(batch, tau="inf").predict(batch), unified)
     near = fitted(batch, temperature=1, tau=1e9).predict(batch)
     np.testing.assert_allclose(near, unified, atol=1e-4)
@@ -179,7 +168,7 @@ def test_given_numbers_are_kept() -> None:
 @pytest.mark.parametrize("classes", [2, 3])
 def test_every_embedding_predicts(embedding: str, classes: int) -> None:
     batch = ordinary(600, classes)
-    model = calibrator.fit(CCL, batch, CCL.resolve({"embedding": embedding, "clusters": 5}))
+    model = fitted(batch, embedding=embedding, clusters=5)
     prob = model.predict(batch)
     assert prob.shape == batch.score.shape
     places = {*model.extras(batch)["cluster"].tolist()}
@@ -198,21 +187,28 @@ def test_columns_are_named_by_how_they_begin() -> None:
 
 
 def test_embedding_data_moves_the_centroids_and_nothing_else() -> None:
-    """Rows of a fifth blob, which no calibration row is in: its cluster has none, and rows there get the global map."""
+    """Rows of a fifth blob, which no calibration row is in: its cluster has none, and rows there get the global map.
+
+    Of the others one has its rate instead of a calibrator.
+    """
     train, rng = toy(), np.random.default_rng(3)
     far = {name: Column("number", rng.normal(100, 0.3, 200)) for name in ("x", "y")}
     beside = SideInputs(batches={"embedding-data": Batch(np.zeros(200), None, None, far)})
     model = fitted(train, sides=beside, clusters=5, **HARD)
     there = Batch(np.linspace(-2, 2, 200), features=far)
-    unified = calibrator.fit(catalog.find("platt"), train, {}).predict(there)
+    unified = methods.fitted("platt", train).predict(there)
     np.testing.assert_allclose(model.predict(there), unified, rtol=1e-12)
     without = fitted(train, **HARD)
     np.testing.assert_allclose(model.predict(train), without.predict(train), rtol=1e-9)
+    assert table(model, "Clusters")["calibrator"] == ["platt", "platt", "platt", "its rate", "none"]
+    parts = unnest(model.state, ["mixture"])["mixture"]
+    assert sorted(parts.params) == ["0", "1", "2", "everyone"]
+    assert parts.array("rates")[3].sum() == pytest.approx(1.0)
 
 
 def test_missing_and_unseen_values_have_a_cluster_too() -> None:
     batch = ordinary(400)
-    model = calibrator.fit(CCL, batch, CCL.resolve({"embedding": "features"}))
+    model = fitted(batch, clusters=40)
     strange = {
         "number": Column("number", np.array([np.nan, np.inf, 1e300])),
         "flag": Column("boolean", np.array([np.nan, 0.0, 1.0])),
@@ -223,7 +219,7 @@ def test_missing_and_unseen_values_have_a_cluster_too() -> None:
 
 def test_no_rows_are_no_trouble() -> None:
     batch = ordinary(200)
-    model = calibrator.fit(CCL, batch, CCL.resolve({"embedding": "features"}))
+    model = fitted(batch, clusters=40)
     none = batch.take(slice(0, 0))
     assert model.predict(none).shape == (0,)
     assert model.extras(none)["cluster"].shape == (0,)
@@ -257,9 +253,9 @@ def test_memberships_of_rows_at_one_place_are_whole() -> None:
     """Every distance is 0, and so is their median."""
     batch = ordinary(100)
     same = replace(batch, features={"x": Column("number", np.full(100, 3.0))})
-    model = calibrator.fit(CCL, same, CCL.resolve())
+    model = methods.fitted("ccl", same)
     assert model.state.params["clusters"] == 1
-    np.testing.assert_array_equal(model.predict(same), calibrator.fit(catalog.find("platt"), same, {}).predict(same))
+    np.testing.assert_array_equal(model.predict(same), methods.fitted("platt", same).predict(same))
 
 
 def table(model: FittedMethod, title: str) -> dict[str, list]:
@@ -317,7 +313,7 @@ def test_held_out_rows_are_predicted_without_their_labels() -> None:
 
 def test_many_classes_are_described_by_the_predicted_one() -> None:
     batch = ordinary(800, 4)
-    model = calibrator.fit(CCL, batch, CCL.resolve({"embedding": "features", "clusters": 3}))
+    model = fitted(batch, clusters=3)
     section = next(each for each in model.explain(list("abcd")) if each.title == "Clusters")
     found = dict(zip(section.columns, zip(*section.rows, strict=True), strict=True))
     right = batch.score.argmax(axis=1) == batch.labels
@@ -354,16 +350,3 @@ def test_a_cluster_that_determines_no_calibrator_has_its_label_rate(monkeypatch:
     assert len(third) < 100 < (blob_of(train) == 1).sum()
     found = fitted(train, inner="platt", **HARD).predict(third)
     assert found == pytest.approx((third.labels.sum() + 0.5) / (len(third) + 1))
-
-
-def test_no_state_of_a_cluster_is_lost_on_the_way(tmp_path) -> None:
-    """A cluster with a calibrator, one with its rate, one without rows."""
-    train, rng = toy(), np.random.default_rng(3)
-    far = {name: Column("number", rng.normal(100, 0.3, 200)) for name in ("x", "y")}
-    beside = SideInputs(batches={"embedding-data": Batch(np.zeros(200), None, None, far)})
-    model = fitted(train, sides=beside, clusters=5, **HARD)
-    assert table(model, "Clusters")["calibrator"] == ["platt", "platt", "platt", "its rate", "none"]
-    parts = unnest(model.state, ["mixture"])["mixture"]
-    assert sorted(parts.params) == ["0", "1", "2", "everyone"]
-    assert math.isclose(parts.array("rates")[3].sum(), 1.0)
-    assert ccl.inner_name("auto", 2) == "platt"

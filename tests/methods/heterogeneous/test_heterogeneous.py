@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -11,7 +12,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.errors import UsageError
-from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.heterogeneous.cells import platt_each
 from calcli.methods.heterogeneous.coding import Coding
@@ -20,19 +20,14 @@ from calcli.methods.heterogeneous.tree import grow
 from calcli.methods.scaling.linear import Platt
 from calcli.methods.trees.held_out_choice import least_loss
 from calcli.numeric.links import logit, probabilities, sigmoid
-from tests.support.cases import of_no_use, ordinary
+from tests.support import methods
+from tests.support.cases import ordinary
+from tests.support.methods import alone, loss_of
 
-ROW = catalog.find("heterogeneous")
 PARTITIONS = ("tree", "forest", "boosted")
 
 
-def fitted(batch: Batch, preset: str | None = None, sides: SideInputs = NO_SIDE_INPUTS, seed: int = 0, **given: object):
-    return calibrator.fit(ROW, batch, ROW.resolve(given, preset), sides=sides, seed=seed)
-
-
-def alone(batch: Batch, method: str = "platt") -> FittedMethod:
-    row = catalog.find(method)
-    return calibrator.fit(row, Batch(batch.score, batch.label, batch.weight), row.resolve())
+fitted = partial(methods.fitted, "heterogeneous")
 
 
 def partition(model: FittedMethod) -> Partition:
@@ -50,13 +45,6 @@ def two_places(rows: int = 3000, seed: int = 0) -> Batch:
         "noise": Column("number", rng.normal(size=rows)),
     }
     return Batch(z, label, rng.integers(1, 4, rows).astype(float), columns)
-
-
-def log_loss(model: FittedMethod, batch: Batch) -> float:
-    prob = model.predict(batch)
-    if prob.ndim == 1:
-        prob = np.column_stack([1 - prob, prob])
-    return float(-np.log(prob[np.arange(len(batch)), batch.labels]).mean())
 
 
 @pytest.mark.parametrize(("classes", "method"), [(2, "platt"), (4, "sms")])
@@ -88,7 +76,7 @@ def test_scores_that_say_nothing_leave_the_tree(how: str) -> None:
     else:
         model = fitted(batch, trees=3, **given)
         each = []
-        for tree in partition(model).trees:
+        for tree, _ in partition(model).trees:
             leaf = tree.path(partition(model).coding.encode(batch.features))[-1]
             held = np.bincount(leaf)
             each.append(smoothed(np.bincount(leaf, weights=label), np.maximum(held, 1))[leaf])
@@ -149,7 +137,7 @@ def test_cells_are_drawn_to_the_calibrator_of_all_rows() -> None:
         own = logit(alone(batch.take(mine)).predict(batch.take(mine)))
         expected[mine] = sigmoid((told * own + 40 * logit(everyone)[mine]) / (told + 40))
     np.testing.assert_allclose(model.predict(batch), expected, rtol=1e-6)
-    assert log_loss(model, two_places(seed=1)) < 0.98 * log_loss(alone(batch), two_places(seed=1))
+    assert loss_of(model, two_places(seed=1)) < 0.98 * loss_of(alone(batch), two_places(seed=1))
 
 
 def test_a_boosted_tree_goes_a_part_of_the_way() -> None:
@@ -236,7 +224,7 @@ def test_any_method_in_the_cells(leaf: str, how: str) -> None:
     train, test = two_places(), two_places(seed=1)
     model = fitted(train, partition=how, leaf=leaf, depth=1, min_rows=200, tau=10, trees=3)
     assert len(partition(model).trees) > 0
-    assert log_loss(model, test) < log_loss(alone(train, leaf), test)
+    assert loss_of(model, test) < loss_of(alone(train, leaf), test)
     again = FittedMethod.from_state("heterogeneous", model.to_state())
     np.testing.assert_array_equal(again.predict(test), model.predict(test))
 
@@ -253,9 +241,7 @@ def test_more_than_two_classes() -> None:
 
     for how in PARTITIONS:
         given = {"depth": 2, "min_rows": 100, "tau": 10, "trees": 3}
-        assert log_loss(fitted(rows(0), partition=how, **given), rows(1)) < 0.9 * log_loss(
-            alone(rows(0), "sms"), rows(1)
-        )
+        assert loss_of(fitted(rows(0), partition=how, **given), rows(1)) < 0.9 * loss_of(alone(rows(0), "sms"), rows(1))
 
 
 def test_partition_data_grow_the_tree_and_calibrate_nothing() -> None:
@@ -320,44 +306,12 @@ def test_values_that_were_never_seen_and_missing_ones() -> None:
     np.testing.assert_array_equal(at(1, ("b", "a")), at(0, ("a",)))
 
 
-def test_the_order_of_columns_and_what_else_is_there_do_not_matter() -> None:
-    batch = ordinary(1500)
-    other = {**dict(reversed(batch.features.items()))}
-    shuffled = Batch(batch.score, batch.label, None, other)
-    one, two = fitted(batch, depth=3, tau=1), fitted(shuffled, depth=3, tau=1)
-    more = Batch(batch.score, None, None, other | {"more": batch.features["flag"]})
-    np.testing.assert_array_equal(two.predict(more), one.predict(batch))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", PARTITIONS)
-@pytest.mark.parametrize("name", of_no_use(2))
-def test_features_that_are_no_use_do_hardly_any_harm(how: str, name: str) -> None:
-    batch = ordinary(1500)
-    rows = Batch(batch.score, batch.label, None, {name: of_no_use(1500)[name]})
-    model = fitted(rows, partition=how, trees=3)
-    found = model.predict(rows)
-    assert np.isfinite(found).all()
-    test = ordinary(1500, seed=5)
-    other = Batch(test.score, test.label, None, rows.features)
-    assert log_loss(model, other) < 1.02 * log_loss(alone(batch), other)
-
-
 def test_seventy_thousand_categories() -> None:
     batch = ordinary(70_000)
     column = Column("category", np.arange(70_000, dtype=np.int32), tuple(f"level {i}" for i in range(70_000)))
     rows = Batch(batch.score, batch.label, None, {"id": column})
     model = fitted(rows, partition="tree", depth=2, min_rows=100)
     np.testing.assert_allclose(model.predict(rows), alone(rows).predict(rows), rtol=1e-6)
-
-
-@pytest.mark.parametrize("how", PARTITIONS)
-def test_saturated_scores(how: str) -> None:
-    batch = two_places()
-    rows = Batch(np.clip(40 * batch.score, -700, 700), batch.label, batch.weight, batch.features)
-    test = two_places(seed=1)
-    test = Batch(np.clip(40 * test.score, -700, 700), test.label, test.weight, test.features)
-    assert log_loss(fitted(rows, partition=how), test) < log_loss(alone(rows), test)
 
 
 def test_the_rules_read_by_hand_give_the_cells() -> None:

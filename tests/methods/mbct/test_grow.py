@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import islice
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calcli.methods.mbct import buffers, kernels
 from calcli.methods.mbct import grow as growing
+from calcli.methods.mbct import kernels
 from calcli.methods.mbct import level_passes as passes
-from calcli.methods.mbct.boosting import Boosted, Boosting, fit_trees
+from calcli.methods.mbct.boosting import boosted, fit_trees
 from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.forest import Forest, applied, prob_of, score_of
 from calcli.methods.mbct.grow import Tree
@@ -189,10 +192,10 @@ def test_a_damped_step_never_raises_the_penalised_log_loss(seed, shrink, parent,
 def test_boosting_leaves_rows_where_their_leaves_lead(link) -> None:
     """Rows that move from level to level end up with what a walk through the trees gives their codes."""
     rows = rows_of(900, seed=4, weighted=True)
-    how = Boosting(Growth(LINKS[link], "mvce", 3, 20.0, 2.0), 0.5)
-    boosted = Boosted(buffered(rows, how.growth), how)
-    trees = [next(boosted) for _ in range(4)]
-    last = boosted.rows.rows
+    growth = Growth(LINKS[link], "mvce", 3, 20.0, 2.0, 0.5)
+    buffers = buffered(rows, growth)
+    trees = [*islice(boosted(buffers, growth), 4)]
+    last = buffers.rows
     forest = Forest.of(trees, LINKS[link], 0.5)
     score = score_of(last.prob, LINKS[link])
     start = score_of(rows.prob, LINKS[link])
@@ -224,8 +227,8 @@ def test_the_loss_of_all_rows_after_the_last_split_is_that_of_the_tree() -> None
 
 def test_trees_stop_when_the_training_loss_no_longer_falls() -> None:
     rows = rows_of(400, seed=3)
-    how = Boosting(Growth(kernels.LINEAR, "mvce", 2, 40.0, 0.0), 1.0)
-    trees = fit_trees(buffered(rows, how.growth), how, 200)
+    growth = Growth(kernels.LINEAR, "mvce", 2, 40.0, 0.0)
+    trees = fit_trees(buffered(rows, growth), growth, 200)
     assert 0 < len(trees) < 200
 
     def loss(count: int) -> float:
@@ -235,7 +238,7 @@ def test_trees_stop_when_the_training_loss_no_longer_falls() -> None:
 
     found = [loss(count) for count in range(len(trees) + 1)]
     assert (np.diff(found) < 0).all()
-    assert fit_trees(buffered(rows, how.growth), how, 3)[2].feature.tolist() == trees[2].feature.tolist()
+    assert fit_trees(buffered(rows, growth), growth, 3)[2].feature.tolist() == trees[2].feature.tolist()
 
 
 def test_too_few_rows_make_a_tree_of_its_root() -> None:
@@ -243,7 +246,7 @@ def test_too_few_rows_make_a_tree_of_its_root() -> None:
     growth = Growth(kernels.ODDS, "nll", 3, 31.0, 1.0)
     grown = grow(rows, growth)
     assert grown.feature.tolist() == [-1]
-    assert fit_trees(buffered(rows_of(30), growth), Boosting(growth, 1.0), 9)[1:] == []
+    assert fit_trees(buffered(rows_of(30), growth), growth, 9)[1:] == []
 
 
 @pytest.mark.parametrize("loss", ["mvce-sampled", "ece", "ece-sweep"])
@@ -287,9 +290,7 @@ def measured(loss: str, prob: np.ndarray, rows: Rows, bin_size: float) -> float:
 def test_the_closed_form_is_the_limit_of_many_shuffles() -> None:
     rows = rows_of(4000, seed=6)
     growth = Growth(kernels.ODDS, "mvce-sampled", 1, 200.0, 0.0)
-    facts = passes.totals(rows, cells_of(rows, OFFSETS), kernels.ODDS)
-    sampled = buffers.overall_for(growth, 0)(rows, facts)
-    closed = buffers.overall_for(Growth(kernels.ODDS, "mvce", 1, 200.0, 0.0), 0)(rows, facts)
+    sampled, closed = (buffered(rows, replace(growth, split_loss=loss)).loss() for loss in ("mvce-sampled", "mvce"))
     assert closed == pytest.approx(closed_mvce(rows.prob - rows.label, np.ones(4000), 100.0), rel=1e-9)
     assert sampled == pytest.approx(closed, rel=0.03)
     assert losses.shuffled_bins(4000, growth.bin_size) == 40

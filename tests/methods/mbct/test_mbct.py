@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray
 from calcli.methods import calibrator, catalog
-from calcli.methods.calibrator import FittedMethod
 from calcli.methods.mbct.boosting import least_by_equation_13, least_by_rows
 from calcli.methods.mbct.coding import learn_codes
 from calcli.methods.trees import compiled
 from calcli.numeric import losses
 from calcli.numeric.links import GREATEST, LEAST, sigmoid
+from tests.support import methods
 from tests.support.cases import of_no_use, ordinary
 from tests.support.mbct_oracle import Node, Oracle
+from tests.support.methods import alone, loss_of
 
 ROW = catalog.find("mbct")
 
@@ -38,32 +39,22 @@ def clicks(rows: int = 4000, seed: int = 0, *, effect: float = 1.0) -> Batch:
     return Batch(score, label, None, columns)
 
 
-def fitted(batch: Batch, preset: str | None = None, seed: int = 0, **params: object) -> FittedMethod:
-    return calibrator.fit(ROW, batch, ROW.resolve(params, preset), seed=seed)
-
-
-def log_loss(model: FittedMethod, batch: Batch) -> float:
-    prob = model.predict(batch)
-    return float(-np.log(np.where(batch.labels == 1, prob, 1 - prob)).mean())
-
-
-def platt(batch: Batch) -> FittedMethod:
-    return calibrator.fit(catalog.find("platt"), batch, {})
+fitted = partial(methods.fitted, "mbct")
 
 
 def test_it_learns_what_the_score_does_not_know() -> None:
     train, test = clicks(), clicks(seed=1)
     model = fitted(train)
     assert model.state.number("trees") > 0
-    assert log_loss(model, test) < 0.97 * log_loss(platt(train), test)
-    assert log_loss(platt(clicks(effect=0.0)), clicks(seed=1, effect=0.0)) > 0  # the table is no constant
+    assert loss_of(model, test) < 0.97 * loss_of(alone(train), test)
+    assert loss_of(alone(clicks(effect=0.0)), clicks(seed=1, effect=0.0)) > 0  # the table is no constant
 
 
 def test_features_that_say_nothing_leave_platt_scaling() -> None:
     train = clicks(effect=0.0)
     model = fitted(train)
     assert model.state.number("trees") == 0
-    np.testing.assert_array_equal(model.predict(train), platt(train).predict(train))
+    np.testing.assert_array_equal(model.predict(train), alone(train).predict(train))
 
 
 def test_the_papers_preset_is_the_tree_of_the_definition() -> None:
@@ -188,22 +179,6 @@ def test_values_that_were_never_seen_take_the_rest() -> None:
     assert with_place(1, ("new", "a")) == with_place(0, levels)
 
 
-def test_the_order_of_columns_and_what_else_is_there_do_not_matter() -> None:
-    train, test = clicks(), clicks(500, seed=2)
-    model = fitted(train)
-    shuffled = dict(reversed(test.features.items())) | {"more": Column("number", np.zeros(500))}
-    np.testing.assert_array_equal(model.predict(Batch(test.score, None, None, shuffled)), model.predict(test))
-
-
-def test_rows_without_weight_are_as_if_they_were_not_there() -> None:
-    train = clicks(3000)
-    held = np.arange(3000) % 3 > 0
-    weighted = Batch(train.score, train.label, held.astype(float), train.features)
-    part = train.take(held)
-    ones = Batch(part.score, part.label, np.ones(len(part)), part.features)
-    np.testing.assert_array_equal(fitted(weighted).predict(train), fitted(ones).predict(train))
-
-
 @pytest.mark.parametrize("preset", [None, "paper"])
 def test_the_number_of_threads_changes_no_bit(preset, monkeypatch) -> None:
     train = clicks(3000)
@@ -218,7 +193,7 @@ def test_the_number_of_threads_changes_no_bit(preset, monkeypatch) -> None:
 
 def test_fewer_rows_than_a_branch_must_have() -> None:
     train = clicks(60)
-    np.testing.assert_array_equal(fitted(train, min_rows=61).predict(train), platt(train).predict(train))
+    np.testing.assert_array_equal(fitted(train, min_rows=61).predict(train), alone(train).predict(train))
     paper = fitted(train, "paper")
     k = train.labels.sum() / sigmoid(train.score).sum()
     np.testing.assert_allclose(paper.predict(train), np.minimum(k * sigmoid(train.score), 1 - 1e-16), rtol=1e-7)
@@ -235,14 +210,14 @@ def test_features_that_are_no_use_do_no_harm(name) -> None:
     plain, test = clicks(2500), clicks(2500, seed=1)
     odd = of_no_use(2500)[name]
     train, other = (Batch(b.score, b.label, None, {**b.features, "odd": odd}) for b in (plain, test))
-    assert log_loss(fitted(train), other) < 0.99 * log_loss(platt(train), other)
+    assert loss_of(fitted(train), other) < 0.99 * loss_of(alone(train), other)
     paper = fitted(train, "paper", min_rows=100).predict(other)
     assert ((paper > 0) & (paper < 1)).all()
     if name not in ("as many numbers as rows", "infinite"):
         np.testing.assert_array_equal(paper, of_useful_features())
-    alone = Batch(train.score, train.label, None, {"odd": odd})
+    single = Batch(train.score, train.label, None, {"odd": odd})
     for preset in (None, "paper"):
-        prob = fitted(alone, preset).predict(alone)
+        prob = fitted(single, preset).predict(single)
         assert ((prob > 0) & (prob < 1)).all()
 
 
@@ -266,7 +241,7 @@ def test_saturated_scores() -> None:
         for start in ("platt", "raw"):
             prob = fitted(loud, link=link, start=start, trees=4, min_rows=50).predict(loud)
             assert ((prob > 0) & (prob < 1)).all()
-    assert log_loss(fitted(loud), loud) <= log_loss(platt(loud), loud)
+    assert loss_of(fitted(loud), loud) <= loss_of(alone(loud), loud)
 
 
 def test_more_features_than_are_wanted() -> None:
@@ -284,7 +259,7 @@ def test_more_features_than_are_wanted() -> None:
 def test_every_split_loss_fits(loss) -> None:
     train = clicks(1200)
     model = fitted(train, split_loss=loss, trees=2, min_rows=100, depth=2, link="odds", rate=0.5, **{"lambda": 10})
-    assert log_loss(model, train) < log_loss(platt(train), train)
+    assert loss_of(model, train) < loss_of(alone(train), train)
     _, splits = model.explain(("0", "1"))
     assert loss in splits.note
     assert all(split[5] < split[4] for split in splits.rows)
@@ -380,5 +355,5 @@ def test_a_factor_takes_no_row_to_certainty() -> None:
     bare = fitted(train, link="linear", trees=5, hold=False).predict(test)
     assert ((exact == 1) & (test.labels == 0)).any()
     assert prob.max() < 0.999
-    assert log_loss(model, test) < losses.log_loss(exact, test.labels).mean()
+    assert loss_of(model, test) < losses.log_loss(exact, test.labels).mean()
     np.testing.assert_array_equal(bare, np.clip(exact, LEAST, GREATEST))

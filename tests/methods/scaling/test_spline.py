@@ -14,7 +14,7 @@ from calcli.batch import Batch
 from calcli.methods.scaling import spline
 from calcli.numeric.links import logit
 from tests.support.cases import HARD, RARE, ordinary
-from tests.support.methods import fitted
+from tests.support.methods import fitted, log_loss
 
 
 def truth(z: np.ndarray) -> np.ndarray:
@@ -27,10 +27,6 @@ def winding(rows: int, seed: int = 0, *, weighted: bool = False) -> Batch:
     z = rng.normal(0, 2.0, rows)
     label = (rng.random(rows) < 1 / (1 + np.exp(-truth(z)))).astype(np.int64)
     return Batch(z, label, rng.uniform(0, 3, rows) if weighted else None)
-
-
-def log_loss(prob: np.ndarray, label: np.ndarray) -> float:
-    return -float(np.log(np.where(label == 1, prob, 1 - prob)).mean())
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -116,15 +112,6 @@ def test_the_curve_is_monotone(seed: int) -> None:
     prob = fitted("spline", winding(150, seed), knots=12).predict(Batch(np.linspace(-30, 30, 6001)))
     steps = np.diff(prob)
     assert (steps >= 0).all() or (steps <= 0).all()
-
-
-def test_beyond_the_outermost_knots_it_is_straight() -> None:
-    model = fitted("spline", winding(2000))
-    knots = model.state.array("knots")
-    for end, outward in ((knots[0], -1), (knots[-1], 1)):
-        z = end + outward * np.array([0.0, 1.0, 2.0, 4.0])
-        u = logit(model.predict(Batch(z)))
-        np.testing.assert_allclose(np.diff(u) / np.diff(z), (u[1] - u[0]) / (z[1] - z[0]), rtol=1e-6)
 
 
 @pytest.mark.parametrize("case", ["constant_score", "single_row", "one_class_absent", "separable", "upside_down"])
