@@ -174,9 +174,8 @@ class _Binder:
         if binding.weight is None or not self.need_label:
             return binding
         sums = WeightSums()
-        with reading(self.source.name):
-            for frame in self.source.raw.select(binding.weight).collect_batches():
-                sums.add(numbers(frame[binding.weight]))
+        for frame in self.source.chunks(binding.weight):
+            sums.add(numbers(frame[binding.weight]))
         if self.flags.weight_kind is None and (self.known is None or self.known.weight is None):
             text = f"{binding.weight!r} holds importance weights (only their ratios matter)"
             whole = f"{text}; if it holds numbers of rows, add --weight-kind counts"
@@ -387,19 +386,18 @@ def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None
     """Refuse logits and probabilities that disagree in some row."""
     bindings = (binding, replace(binding, score=other.score))
     row = 0
-    with reading(source.name):
-        for frame in source.raw.select(*binding.score.columns, *other.score.columns).collect_batches():
-            one, two = (encode(frame, bound, label=False, features=False) for bound in bindings)
-            gap = np.abs(probabilities(one.batch.score) - probabilities(two.batch.score))
-            gap = gap if gap.ndim == 1 else gap.max(axis=1)
-            wrong = (gap > AGREEMENT) | (one.is_bad != two.is_bad)
-            if wrong.any():
-                row += int(wrong.argmax())
-                raise DataError(
-                    f"{binding.score.columns[0]!r} and {other.score.columns[0]!r} disagree in row {row + 1}",
-                    hint=f"choose with --logit {binding.score.columns[0]} or --prob {other.score.columns[0]}",
-                )
-            row += len(frame)
+    for frame in source.chunks(*binding.score.columns, *other.score.columns):
+        one, two = (encode(frame, bound, label=False, features=False) for bound in bindings)
+        gap = np.abs(probabilities(one.batch.score) - probabilities(two.batch.score))
+        gap = gap if gap.ndim == 1 else gap.max(axis=1)
+        wrong = (gap > AGREEMENT) | (one.is_bad != two.is_bad)
+        if wrong.any():
+            row += int(wrong.argmax())
+            raise DataError(
+                f"{binding.score.columns[0]!r} and {other.score.columns[0]!r} disagree in row {row + 1}",
+                hint=f"choose with --logit {binding.score.columns[0]} or --prob {other.score.columns[0]}",
+            )
+        row += len(frame)
 
 
 def _notes_on_units(dropped: Sequence[Dropped]) -> list[str]:

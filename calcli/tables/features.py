@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import polars as pl
@@ -120,40 +120,33 @@ def reasons_in_values(source: Source, names: Sequence[str]) -> dict[str, str]:
     A column of distinct integers or texts is an id. Text that holds dates is a date in any file: CSV and JSON have no
     other dates, and a table must not have a feature more in CSV than in Parquet.
     """
-    left = {name: _reasons_of_type(source.schema[name]) for name in names}
+    left = {name: _questions(name, source.schema[name]) for name in names}
     for limit in (*HEADS, None):
         # Dates are judged by the first rows, if there are any: no feature begins with a million of them.
         asked = {name: why for name, why in left.items() if why and (limit or TIME not in why or EMPTY in why)}
+        questions = [why[reason].alias(f"{reason}: {name}") for name, why in asked.items() for reason in why]
         if not asked:
             break
         frame = source.typed(list(asked))
-        answers = (frame if limit is None else frame.head(limit)).select(pl.len(), *_questions(asked, source.schema))
+        answers = (frame if limit is None else frame.head(limit)).select(pl.len(), *questions)
         with reading(source.name):
             row = answers.collect(engine="streaming").row(0, named=True)
-        left |= {name: [reason for reason in why if row[f"{reason}: {name}"]] for name, why in asked.items()}
+        for name, why in asked.items():
+            left[name] = {reason: holds for reason, holds in why.items() if row[f"{reason}: {name}"]}
         if limit is not None and row["len"] < limit:
             break
-    return {name: why[0] for name, why in left.items() if why}
+    return {name: next(iter(why)) for name, why in left.items() if why}
 
 
-def _reasons_of_type(dtype: pl.DataType) -> list[str]:
-    """The reasons that can apply to values of this type."""
+def _questions(name: str, dtype: pl.DataType) -> dict[str, pl.Expr]:
+    """For each reason that can apply to values of this type, whether it holds in all rows that are looked at."""
+    values = pl.col(name)
+    questions = {EMPTY: all_missing(values, dtype)}
     if dtype == pl.String:
-        return [EMPTY, TIME, ID]
-    return [EMPTY, ID] if dtype.is_integer() else [EMPTY]
-
-
-def _questions(asked: Mapping[str, Sequence[str]], schema: pl.Schema) -> Iterator[pl.Expr]:
-    """For each column and reason, an expression that tells whether it holds in all rows that are looked at."""
-    for name, why in asked.items():
-        values = pl.col(name)
-        if EMPTY in why:
-            yield all_missing(values, schema[name]).alias(f"{EMPTY}: {name}")
-        if TIME in why:
-            yield all_times(values).alias(f"{TIME}: {name}")
-        if ID in why:
-            present = values.drop_nulls()
-            yield (present.n_unique() == present.len()).alias(f"{ID}: {name}")
+        questions[TIME] = all_times(values)
+    if dtype == pl.String or dtype.is_integer():
+        questions[ID] = values.drop_nulls().n_unique() == values.drop_nulls().len()
+    return questions
 
 
 def known_features(source: Source, known: Binding, flags: Flags = NO_FLAGS) -> tuple[Feature, ...]:

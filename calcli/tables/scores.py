@@ -294,28 +294,31 @@ def _not_summing_to_one(rows: FloatArray) -> NDArray[np.bool_]:
     return apart
 
 
+@dataclass
 class Scale:
-    """Finds logits that look like probabilities, and probabilities that look like logits.
+    """Finds logits that look like probabilities, and probabilities that look like logits."""
 
-    `flags` says whether the error may suggest --logit and --prob.
-    """
+    score: Score
+    flags: bool = True
+    """Whether the error may suggest --logit and --prob."""
 
-    def __init__(self, score: Score, *, flags: bool = True) -> None:
-        self.score = score
-        self.flags = flags
-        self.rows = 0
-        self.least = np.inf
-        self.greatest = -np.inf
-        self.outside = 0
-        self.sums_to_one = True
+    rows: int = 0
+    outside: int = 0
+    least: float = np.inf
+    greatest: float = -np.inf
+    sums_to_one: bool = True
 
     def __add__(self, other: Scale) -> Scale:
         """The scale of all rows."""
-        both = Scale(self.score, flags=self.flags)
-        both.rows, both.outside = self.rows + other.rows, self.outside + other.outside
-        both.least, both.greatest = min(self.least, other.least), max(self.greatest, other.greatest)
-        both.sums_to_one = self.sums_to_one and other.sums_to_one
-        return both
+        return Scale(
+            self.score,
+            self.flags,
+            self.rows + other.rows,
+            self.outside + other.outside,
+            min(self.least, other.least),
+            max(self.greatest, other.greatest),
+            self.sums_to_one and other.sums_to_one,
+        )
 
     def see(self, values: FloatArray) -> None:
         """Take in the scores of a chunk."""
