@@ -87,13 +87,7 @@ class Stage:
 
 
 class Cell(Listener):
-    """Shows the stages that are under way, the outermost first.
-
-    Parameters
-    ----------
-    ipython
-        The module that has IPython's `display`.
-    """
+    """Shows the stages that are under way, the outermost first, by the module that has IPython's `display`."""
 
     def __init__(self, ipython: Any) -> None:
         self._ipython = ipython

@@ -57,21 +57,19 @@ def bind(
 
     Parameters
     ----------
-    source
-        The table.
-    flags
-        They take precedence.
+    source, flags
+        The table, and the flags, which take precedence.
     known
         The binding of an artifact: its classes are fixed. Unless a flag names another column, its label and its score
         are the only ones that are taken; its features always are.
     need_label
         Whether a table without labels is refused. If not, the labels are not read when `known` is given.
     need_score
-        Whether there is a score. If not, these are rows on which a model is trained or to which one is applied: they
-        need features, and the label may be an amount.
+        Whether there is a score. Rows without one, on which a model is trained or to which one is applied, need
+        features, and their label may be an amount.
     features
-        Whether features are wanted. If not, passes over the rows are saved: the ones that tell ids from features, and
-        for text files the one that infers the types. An artifact's features are looked up by name.
+        Whether features are wanted; without them passes over the rows are saved, which tell ids from features and
+        infer the types of text files.
     held_out_by
         A column of groups or times: it is no feature unless ``--features`` names it.
     task
@@ -152,13 +150,11 @@ class _Binder:
         else:
             read = self.need_label and label is not None
             classes = self._class_spec(distinct_labels(self.source, str(label)) if read else None).labels
-        if classes is None and self.need_label and label is not None:
-            dtype = self.source.schema[label]
-            if not dtype.is_numeric():
-                raise DataError(
-                    f"the label {label!r} is {dtype}, not a number: regression needs a number",
-                    hint="leave out --task, or name another label with --label",
-                )
+        if classes is None and self.need_label and label is not None and not self.source.schema[label].is_numeric():
+            raise DataError(
+                f"the label {label!r} is {self.source.schema[label]}, not a number: regression needs a number",
+                hint="leave out --task, or name another label with --label",
+            )
         return self._binding(label, classes, NO_SCORE)
 
     def with_features(self, binding: Binding, flags: Flags, held_out_by: str | None = None) -> Binding:

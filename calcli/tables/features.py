@@ -98,20 +98,20 @@ def _reason(name: str, dtype: pl.DataType, binding: Binding) -> str | None:
     return None if role_of(dtype) else _no_role(dtype)
 
 
-def named_like_units(name: str) -> bool:
-    """Whether a column is named like the id of a unit: ``user_id``, ``customerKey``, ``session``."""
-    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
-    if len(words) == 1:
-        return words[0].removesuffix("s") in UNITS
-    return bool(words) and words[-1] in ID_WORDS and not UNITS_WITH_IDS.isdisjoint(words)
-
-
 def _no_role(dtype: pl.DataType) -> str:
     if dtype.is_temporal():
         return TIME
     if dtype.is_nested():
         return "a nested type"
     return EMPTY if dtype == pl.Null else f"of type {dtype}"
+
+
+def named_like_units(name: str) -> bool:
+    """Whether a column is named like the id of a unit: ``user_id``, ``customerKey``, ``session``."""
+    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+    if len(words) == 1:
+        return words[0].removesuffix("s") in UNITS
+    return bool(words) and words[-1] in ID_WORDS and not UNITS_WITH_IDS.isdisjoint(words)
 
 
 def reasons_in_values(source: Source, names: Sequence[str]) -> dict[str, str]:
@@ -184,16 +184,8 @@ def model_features(
 ) -> tuple[Feature, ...]:
     """The features of a user's model, as columns of the table, in the order of the model.
 
-    Parameters
-    ----------
-    source
-        The table.
-    names
-        The names of its features; their numbers if it was trained without names.
-    categories
-        The indices of those that are categories.
-    chosen
-        The features that ``--features`` names, in the order of the model; None matches them by name.
+    `names` are those of the model, or numbers if it was trained without names; `categories` are the indices of those
+    that are categories. `chosen` are the features that ``--features`` names; None matches columns by name.
     """
     columns = [feature.name for feature in chosen] if chosen is not None else list(names)
     if len(columns) != len(names):

@@ -36,16 +36,9 @@ Matrix = tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]
 
 
 def load_auxiliary(source: Source, binding: Binding, *, label: bool) -> Batch:
-    """All rows of an additional table, with a score of 0; labels are read if there are any.
+    """All rows of an additional table, with a score of 0; it must have the features of `binding`.
 
-    Parameters
-    ----------
-    source
-        The table.
-    binding
-        The binding of the table to calibrate, whose features this one must have.
-    label
-        Whether a table without the label is refused.
+    Labels are read if there are any; with `label` a table without them is refused.
     """
     known_features(source, binding)
     label_name = binding.label if binding.label in source.columns else None

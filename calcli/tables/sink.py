@@ -32,7 +32,7 @@ from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.files import replacing
 from calcli.places import Database, Url, external_tables, folder, place, stores
 from calcli.tables.arrays import check_years
-from calcli.tables.arrow_types import OLDEST, ArrowTypes
+from calcli.tables.arrow_types import OLDEST, ArrowTypes, arrow_schema
 from calcli.tables.paths import JSON, SEPARATORS, Dialect, Format, compression_of, format_of, writing
 
 STDOUT = "-"
@@ -52,20 +52,10 @@ def write(
     arrow_types: ArrowTypes | None = None,
     dialect: Dialect | None = None,
 ) -> int:
-    """Write all rows and return their number.
+    """Write all rows in a stream and return their number.
 
-    Parameters
-    ----------
-    frame
-        Evaluated once, in a stream.
-    target
-        A path, or ``-`` for standard output, which needs `format`.
-    format
-        The format, if the suffix does not tell.
-    arrow_types
-        Types to restore in Parquet and Arrow files (`Source.arrow_types`).
-    dialect
-        How CSV or TSV is written, if not as by default.
+    The target ``-`` is standard output. `format` is needed there, and where a suffix does not tell. `arrow_types` are
+    restored in Parquet and Arrow files (`Source.arrow_types`); `dialect` is how CSV or TSV is written, if not as usual.
     """
     path = place(target)
     if isinstance(path, Database):
@@ -83,7 +73,8 @@ def write(
             _opened(path) as (stream, replaces),
             _packed(stream, compression if replaces else None) as packed,
         ):
-            rows.put(packed, near=_folder_of(path) if replaces else None)
+            beside = path.parent if isinstance(path, Path) else Path(tempfile.gettempdir())
+            rows.put(packed, near=beside if replaces else None)
     return rows.count
 
 
@@ -101,9 +92,7 @@ def _insert(frame: pl.LazyFrame, database: Database) -> int:
             rows += len(part)
             yield from part.to_arrow(compat_level=OLDEST).to_batches()
 
-    external_tables.write_rows(
-        database, plain.collect_schema().to_frame().to_arrow(compat_level=OLDEST).schema, batches()
-    )
+    external_tables.write_rows(database, arrow_schema(plain.collect_schema()), batches())
     return rows
 
 
@@ -113,11 +102,6 @@ def write_bytes(data: bytes, target: str | os.PathLike[str]) -> None:
     with writing(_shown(path)), _opened(path) as (stream, _):
         stream.write(data)
         stream.flush()
-
-
-def _folder_of(path: Path | Url) -> Path:
-    """The directory of temporary files for a target."""
-    return path.parent if isinstance(path, Path) else Path(tempfile.gettempdir())
 
 
 def _shown(path: Path | Url) -> str:
