@@ -338,49 +338,35 @@ def test_format_chooses_in_a_mixed_directory(tmp_path: Path) -> None:
         assert source.rows() == 6
 
 
-def broken(tmp_path: Path, kind: str) -> Path:
-    good = put(tmp_path / "good.parquet", ordinary()).read_bytes()
-    arrow = put(tmp_path / "good.arrow", ordinary()).read_bytes()
-    twice = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
-    path = tmp_path / kind
-    match kind:
-        case "empty.parquet" | "empty.arrow" | "empty.ndjson" | "empty.csv" | "empty.csv.gz":
-            path.touch()
-        case "cut.parquet":
-            path.write_bytes(good[:-50])
-        case "hollow.parquet":
-            path.write_bytes(good[:20] + bytes(2000) + good[2020:])
-        case "text.parquet":
-            path.write_text("a,b\n1,2\n")
-        case "twice.parquet":
-            pyarrow.parquet.write_table(twice, path)
-        case "cut.arrow":
-            path.write_bytes(arrow[:-50])
-        case "cut.arrows":
-            with pyarrow.ipc.new_stream(str(path), FRAME.to_arrow().schema) as writer:
-                writer.write_table(FRAME.to_arrow())
-            path.write_bytes(path.read_bytes()[:-60])
-        case "text.arrow":
-            path.write_text("a,b\n1,2\n")
-        case "old.feather":
-            path.write_bytes(b"FEA1" + bytes(40))
-        case "cut.ndjson":
-            path.write_text('{"a": 1}\n{"a": 2')
-        case "list.ndjson":
-            path.write_text('[{"a": 1}, 2]\n')
-        case "bytes.ndjson":
-            path.write_bytes(b'{"a": "\xff"}\n')
-        case "norows.parquet":
-            FRAME.clear().write_parquet(path)
-        case "norows.arrow":
-            FRAME.clear().write_ipc(path)
-        case "nocolumns.parquet":
-            pyarrow.parquet.write_table(pa.table({}), path)
-        case "cut.csv.gz":
-            path.write_bytes(gzip.compress(os.urandom(5000))[:-900])
-        case "plain.csv.gz" | "plain.csv.zst":
-            path.write_text("a,b\n1,2\n")
-    return path
+def written(write: Callable[[io.BytesIO], object]) -> bytes:
+    buffer = io.BytesIO()
+    write(buffer)
+    return buffer.getvalue()
+
+
+def in_stream_format(buffer: io.BytesIO) -> None:
+    with pyarrow.ipc.new_stream(buffer, FRAME.to_arrow().schema) as writer:
+        writer.write_table(FRAME.to_arrow())
+
+
+PARQUET, TWICE = written(ordinary().write_parquet), pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
+BROKEN = {
+    **{f"empty.{suffix}": b"" for suffix in ("parquet", "arrow", "ndjson", "csv", "csv.gz")},
+    **{f"text.{suffix}": b"a,b\n1,2\n" for suffix in ("parquet", "arrow", "csv.gz", "csv.zst")},
+    "cut.parquet": PARQUET[:-50],
+    "hollow.parquet": PARQUET[:20] + bytes(2000) + PARQUET[2020:],
+    "twice.parquet": written(lambda buffer: pyarrow.parquet.write_table(TWICE, buffer)),
+    "norows.parquet": written(FRAME.clear().write_parquet),
+    "nocolumns.parquet": written(lambda buffer: pyarrow.parquet.write_table(pa.table({}), buffer)),
+    "cut.arrow": written(ordinary().write_ipc)[:-50],
+    "cut.arrows": written(in_stream_format)[:-60],
+    "norows.arrow": written(FRAME.clear().write_ipc),
+    "old.feather": b"FEA1" + bytes(40),
+    "cut.ndjson": b'{"a": 1}\n{"a": 2',
+    "list.ndjson": b'[{"a": 1}, 2]\n',
+    "bytes.ndjson": b'{"a": "\xff"}\n',
+    "cut.csv.gz": gzip.compress(os.urandom(5000))[:-900],
+}
 
 
 def test_copies_of_those_who_were_killed_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -437,17 +423,9 @@ def test_an_empty_name_is_no_directory(tmp_path: Path, monkeypatch: pytest.Monke
         open_source(data)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "empty.parquet", "empty.arrow", "empty.ndjson", "empty.csv", "empty.csv.gz", "cut.parquet", "hollow.parquet",
-        "text.parquet", "twice.parquet", "cut.arrow", "cut.arrows", "text.arrow", "old.feather", "cut.ndjson",
-        "list.ndjson", "bytes.ndjson", "norows.parquet", "norows.arrow", "nocolumns.parquet", "cut.csv.gz",
-        "plain.csv.gz", "plain.csv.zst",
-    ],
-)  # fmt: skip
-def test_broken_files(tmp_path: Path, kind: str) -> None:
-    path = broken(tmp_path, kind)
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files(tmp_path: Path, name: str) -> None:
+    path = put_text(tmp_path / name, BROKEN[name])
 
     def copy() -> None:
         with open_source(path) as source:
@@ -455,7 +433,7 @@ def test_broken_files(tmp_path: Path, kind: str) -> None:
 
     with pytest.raises(DataError) as caught:
         copy()
-    assert kind in str(caught.value) or "out.parquet" in str(caught.value)
+    assert name in str(caught.value) or "out.parquet" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out.parquet").exists()
 
