@@ -45,11 +45,6 @@ class InputFile:
     def name(self) -> str:
         return "<stdin>" if self.path is None else str(self.path)
 
-    @property
-    def compression(self) -> Literal["gzip", "zstd"] | None:
-        """The compression that its suffix names."""
-        return None if self.path is None else compression_of(self.path)
-
 
 @dataclass(frozen=True)
 class Inputs:

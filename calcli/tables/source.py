@@ -25,17 +25,9 @@ from numpy.typing import NDArray
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.files import as_text
 from calcli.places import Place
-from calcli.tables.arrow_types import (
-    ArrowTypes,
-    as_enums,
-    levels_of,
-    ordered_dictionaries,
-    readable,
-    refuse_unknown_types,
-    types_to_restore,
-)
+from calcli.tables.arrow_types import ArrowTypes
 from calcli.tables.paths import SEPARATORS, Dialect, Format, Inputs, find_inputs, one_line, reading
-from calcli.tables.scan import LocalFile, scan_typed
+from calcli.tables.scan import LocalFile, scan_table, scan_typed
 from calcli.tables.spool import Spool
 from calcli.tables.text import cast_text, in_their_dialect, infer_schema, scan_text
 
@@ -328,7 +320,8 @@ def _from_memory(data: object) -> Source:
         source = Source(data.lazy(), name=name)
     else:
         try:
-            source = _from_arrow(_as_table(data), name)
+            part = scan_table(_as_table(data), name)
+            source = Source(part.frame, name, arrow_types=part.arrow_types)
         except (pl.exceptions.PolarsError, pa.ArrowException, TypeError, ValueError) as error:
             raise DataError(f"{name} cannot be read: {one_line(error)}") from error
     _refuse_without_rows(source)
@@ -345,16 +338,6 @@ def _as_table(data: object) -> pa.Table:
     raise UsageError(
         f"cannot read rows from a {type(data).__name__}", hint="pass paths, or a frame of polars, pandas or pyarrow"
     )
-
-
-def _from_arrow(table: pa.Table, name: str) -> Source:
-    refuse_unknown_types(table.schema, name, "memory")
-    levels = {
-        column: levels_of([chunk.dictionary for chunk in table.column(column).chunks])
-        for column in ordered_dictionaries(table.schema)
-    }
-    frame = as_enums(pl.DataFrame(table.cast(readable(table.schema))).lazy(), levels)
-    return Source(frame, name=name, arrow_types=types_to_restore(table.schema, frame.collect_schema()))
 
 
 class Computed(NamedTuple):
