@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from calcli.batch import Batch, Column, IntArray
 from calcli.errors import DataError
-from calcli.tables.arrays import join_arrays, join_columns
+from calcli.tables.arrays import join_columns
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Tally, score_values
 from calcli.tables.passes import Reading, read_rows
 from calcli.tables.paths import reading
 from calcli.tables.scores import Scale
 from calcli.tables.source import Source
+
+LOOKED_AT = 10_000
+"""The number of rows that show the scale of scores."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ def load(
 ) -> Loaded:
     """All good rows as one batch, read in chunks; only the bound columns are held.
 
-    Without `features` a row of two classes costs 24 bytes, without `label` also its weight is left out. With the
+    Labels and weights are read with `label` only; without `features` a row of two classes costs 24 bytes. With the
     `bad_rows` ``fail`` a table with bad rows is refused, with ``null`` they are dropped and counted. `check_scale`
     refuses logits that look like probabilities, and the reverse.
     """
@@ -61,12 +66,12 @@ def load(
     return Loaded(source, binding, batch, tally.rows, tally.rows_bad, tally.row_numbers, tally.copies)
 
 
-def judge_scale(source: Source, binding: Binding, rows: int = 10_000) -> None:
+def judge_scale(source: Source, binding: Binding) -> None:
     """Refuse logits that look like probabilities, and the reverse, by the first rows."""
     scale = Scale(binding.score)
     with reading(source.name):
         scale.see(
-            score_values(source.raw.select(binding.score.columns).head(rows).collect(engine="streaming"), binding)
+            score_values(source.raw.select(binding.score.columns).head(LOOKED_AT).collect(engine="streaming"), binding)
         )
     scale.judge()
 
@@ -83,16 +88,21 @@ def doubt_of_scale(source: Source, known: Binding) -> str | None:
 
 
 def join_batches(batches: list[Batch]) -> Batch:
-    """Chunks as one batch; empties the list."""
-    arrays = {
+    """Chunks as one batch; empties the list, so that the memory of each chunk is freed as soon as it is joined."""
+    parts: dict[str, list[Any]] = {
         name: [part for batch in batches if (part := getattr(batch, name)) is not None]
-        for name in ("score", "label", "weight", "target", "prob")
+        for name in ("score", "label", "weight", "target", "prob", "node")
     }
-    node = [batch.node for batch in batches if batch.node is not None]
-    features: dict[str, list[Column]] = {
-        name: [batch.features[name] for batch in batches] for name in batches[0].features
-    }
+    features = {name: [batch.features[name] for batch in batches] for name in batches[0].features}
     batches.clear()
-    joined: dict[str, Any] = {name: join_arrays(parts) if parts else None for name, parts in arrays.items()}
-    columns = {name: join_columns(features.pop(name)) for name in list(features)}
-    return Batch(**joined, features=columns, node=join_columns(node) if node else None)
+    joined = {name: _joined(parts.pop(name)) for name in list(parts)}
+    return Batch(**joined, features={name: join_columns(features.pop(name)) for name in list(features)})
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Arrays or columns as one; None if there are none."""
+    if not parts:
+        return None
+    if isinstance(parts[0], Column):
+        return join_columns(parts)
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]

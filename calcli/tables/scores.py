@@ -108,7 +108,7 @@ def find_scores(
         return [named_score(names, flags.prob, "prob", spec, flag="--prob")]
     if flags.logit is not None:
         return [named_score(names, flags.logit, "logit", spec, flag="--logit")]
-    candidates = list(_by_name(names, spec, flags.positive))
+    candidates = _by_name(names, spec, flags.positive)
     for kind in ("logit", "prob"):
         same = [candidate for candidate in candidates if candidate.score.kind == kind]
         if len(same) > 1:
