@@ -16,22 +16,12 @@ from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
 from calcli.tables.labels import Labels, class_text, positive_class
 from calcli.tables.source import logarithm_of
 
-STEMS: Mapping[str, ScoreKind] = {
-    "logit": "logit",
-    "prob": "prob",
-    "proba": "prob",
-    "probability": "prob",
-    "pred_proba": "prob",
-    "p": "prob",
-    "score": "prob",
-    "y_prob": "prob",
-    "y_score": "prob",
-    "y_pred": "prob",
-    "prediction": "prob",
-}
-
 DOUBTFUL = ("y_pred", "prediction")
 """Stems that libraries give to predicted classes too; other names come first."""
+
+OF_PROBABILITIES = ("prob", "proba", "probability", "pred_proba", "p", "score", "y_prob", "y_score", *DOUBTFUL)
+
+STEMS: Mapping[str, ScoreKind] = {"logit": "logit", **dict.fromkeys(OF_PROBABILITIES, "prob")}
 
 OF_ONE_CLASS = ("prob", "proba", "probability", "pred_proba", "y_prob")
 """Stems of which ``<stem>_<positive class>`` alone is a score."""
