@@ -230,16 +230,15 @@ class ClusterTable(Table, Protocol):
 class LocalTable:
     """A table on this machine, whose rows are read in order, in one pass."""
 
-    source: Source
     tally: Tally
 
     @classmethod
     def of(cls, source: Source, *, keep_going: bool) -> LocalTable:
         """The table; `keep_going` leaves out bad rows."""
-        return cls(source, Tally(source, keep_going=keep_going))
+        return cls(Tally(source, keep_going=keep_going))
 
     def example(self, flags: Flags, known: Binding | None, groups: Sequence[str]) -> Source:
-        return self.source
+        return self.tally.source
 
     def with_weight_scale(self, binding: Binding) -> Binding:
         return binding

@@ -153,7 +153,7 @@ def _of_one_class(names: Sequence[str], spec: ClassSpec, flag: str | None) -> It
         positive = positive_class(spec.labels, flag)
     except DataError:  # which is the positive one?
         return
-    index = next(index for index, label in enumerate(spec.labels.values) if label == positive)
+    index = spec.labels.values.index(positive)
     other = class_text(spec.labels.values[1 - index])
     numbered = set() if spec.labels.type == "string" else {str(index)}
     own = ({class_text(spec.labels.values[index])} | numbered) - {other}

@@ -28,7 +28,8 @@ VALUES = st.one_of(
     indent=st.sampled_from([None, 0, 2]),
 )
 def test_every_object_becomes_a_line(tmp_path_factory, rows: list[dict[str, object]], chunk: int, indent: int) -> None:
-    path = put_text(tmp_path_factory.mktemp("json") / "a.json", json.dumps(rows, indent=indent, ensure_ascii=False))
+    path = tmp_path_factory.getbasetemp() / "array.json"
+    put_text(path, json.dumps(rows, indent=indent, ensure_ascii=False))
     assert spool.is_array(path)
     with pytest.MonkeyPatch.context() as patch, path.open() as stream:
         patch.setattr(spool, "CHUNK", chunk)
