@@ -69,12 +69,8 @@ def write(
         )
     with writing(_shown(path)):
         rows = _Rows(frame, kind, arrow_types or {}, dialect)
-        with (
-            _opened(path) as (stream, replaces),
-            _packed(stream, compression if replaces else None) as packed,
-        ):
-            beside = path.parent if isinstance(path, Path) else Path(tempfile.gettempdir())
-            rows.put(packed, near=beside if replaces else None)
+        with _opened(path) as (stream, near), _packed(stream, None if near is None else compression) as packed:
+            rows.put(packed, near)
     return rows.count
 
 
@@ -109,23 +105,23 @@ def _shown(path: Path | Url) -> str:
 
 
 @contextlib.contextmanager
-def _opened(path: Path | Url) -> Iterator[tuple[IO[bytes], bool]]:
-    """A stream, and whether it is a temporary file that will replace `path`; else it is the target itself."""
+def _opened(path: Path | Url) -> Iterator[tuple[IO[bytes], Path | None]]:
+    """A temporary file that will replace `path`, with the directory of such files; or the target itself, with None."""
     if isinstance(path, Url):
         with tempfile.TemporaryFile() as copy:
-            yield copy, True
+            yield copy, Path(tempfile.gettempdir())
             copy.seek(0)
             stores.put(path, copy)
     elif str(path) == STDOUT:
         if sys.stdout is None:
             raise FileSystemError("cannot write standard output: it is closed")
-        yield sys.stdout.buffer, False
+        yield sys.stdout.buffer, None
     elif _is_special(path):
         with path.open("wb") as device:
-            yield device, False
+            yield device, None
     else:
         with replacing(path) as stream:
-            yield stream, True
+            yield stream, path.parent
 
 
 class _Rows:
@@ -156,8 +152,8 @@ class _Rows:
             raise
         return batch
 
-    def put(self, stream: IO[bytes], *, near: Path | None = None) -> None:
-        """Write everything and flush it. `near` is the directory of the target, None if that is no regular file."""
+    def put(self, stream: IO[bytes], near: Path | None) -> None:
+        """Write everything and flush it; `near` is the directory of temporary files, as of `_opened`."""
         outlet = _Outlet(stream)
         try:
             if near is not None and self.kind == "parquet" and not self.arrow_types:
