@@ -7,11 +7,16 @@ that methods and metrics never meet a null label, a non-finite score or a string
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Record = TypeVar("Record", bound=DataclassInstance)
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -29,6 +34,24 @@ def spans(rows: int, size: int = CHUNK) -> Iterator[slice]:
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
+def taken(record: Record, rows: Rows) -> Record:
+    """The record of some rows, by an index array, a mask or a slice; a class says ``take = taken``.
+
+    Of arrays these rows are taken, of records what their own `take` gives; all else stays.
+    """
+    if not isinstance(rows, slice) and rows.dtype == np.bool_:
+        rows = np.flatnonzero(rows)  # once, and not for each array
+    return replace(record, **{one.name: _rows_of(getattr(record, one.name), rows) for one in fields(record)})
+
+
+def _rows_of(value: Any, rows: Rows) -> Any:
+    if isinstance(value, np.ndarray):
+        return value[rows]
+    if isinstance(value, Mapping):
+        return {name: _rows_of(part, rows) for name, part in value.items()}
+    return value.take(rows) if hasattr(value, "take") else value
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One feature.
@@ -42,8 +65,7 @@ class Column:
     values: NDArray[np.float64] | NDArray[np.int32]
     levels: tuple[str, ...] = ()
 
-    def take(self, rows: Rows) -> Column:
-        return Column(self.role, self.values[rows], self.levels)
+    take = taken
 
     def recode(self, levels: tuple[str, ...], *, unseen: int) -> NDArray[np.int32]:
         """Codes of a category column into other `levels`; values not among them become `unseen`."""
@@ -72,8 +94,7 @@ class SamplingUnits:
         """The unit of each row, where rows of a unit count as one; moments only set an order."""
         return None if self.in_order else self.rank
 
-    def take(self, rows: Rows) -> SamplingUnits:
-        return SamplingUnits(self.rank[rows], self.in_order, self.column)
+    take = taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,20 +164,7 @@ class Batch:
         """These rows for a fit by their scores alone: without features, probabilities and node ids."""
         return Batch(self.score, self.label, self.weight, units=self.units)
 
-    def take(self, rows: Rows) -> Batch:
-        """The rows of an index array, a mask or a slice."""
-        if not isinstance(rows, slice) and rows.dtype == np.bool_:
-            rows = np.flatnonzero(rows)  # once, and not for each column
-        return Batch(
-            score=self.score[rows],
-            label=None if self.label is None else self.label[rows],
-            weight=None if self.weight is None else self.weight[rows],
-            features={name: column.take(rows) for name, column in self.features.items()},
-            target=None if self.target is None else self.target[rows],
-            node=None if self.node is None else self.node.take(rows),
-            prob=None if self.prob is None else self.prob[rows],
-            units=None if self.units is None else self.units.take(rows),
-        )
+    take = taken
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,12 +27,7 @@ from contextlib import contextmanager
 class CalcliError(Exception):
     """Base of all errors that calcli raises on purpose.
 
-    Parameters
-    ----------
-    message
-        What was given and what was found, in one line.
-    hint
-        What to do about it: a flag, a command, a name.
+    The message says in one line what was given and found, the hint what to do about it: a flag, a command, a name.
     """
 
     exit_code = 70

@@ -13,46 +13,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
-from typing import Any, Protocol
+from typing import Any
 
 
-class Listener(Protocol):
-    """Gets the progress of long work, and notes worth a line."""
+class Listener:
+    """Gets the progress of long work, and notes worth a line; this one does nothing with them."""
 
     def begin(self, task: str, total: int | None) -> None:
         """A stage of `total` steps starts; None where their number is not known."""
-        ...
 
     def advance(self, steps: int, what: str = "") -> None:
         """More steps are done; `what` names the last. May be called from several threads."""
-        ...
 
     def end(self) -> None:
         """The stage is over."""
-        ...
 
     def note(self, message: str) -> None:
         """Something that the user should know: what was chosen, what was left out."""
-        ...
 
 
-class Silent:
-    """Listens to nothing."""
-
-    def begin(self, task: str, total: int | None) -> None:
-        pass
-
-    def advance(self, steps: int, what: str = "") -> None:
-        pass
-
-    def end(self) -> None:
-        pass
-
-    def note(self, message: str) -> None:
-        pass
-
-
-SILENT: Listener = Silent()
+SILENT = Listener()
 
 
 @contextmanager
@@ -106,14 +86,8 @@ class Stage:
         return f"<div><progress{place}></progress> {escape(str(self))}</div>"
 
 
-class Cell(Silent):
-    """Shows the stages that are under way, the outermost first.
-
-    Parameters
-    ----------
-    ipython
-        The module that has IPython's `display`.
-    """
+class Cell(Listener):
+    """Shows the stages that are under way, the outermost first, by the module that has IPython's `display`."""
 
     def __init__(self, ipython: Any) -> None:
         self._ipython = ipython

@@ -4,8 +4,7 @@ A `State` can be written to disk and read back bit for bit, and cannot run code.
 into `params`, anything long into `arrays`, and files in a format of their own (a CatBoost model, safetensors) into
 `blobs`. An untrusted state is used after a trial prediction of a few probes.
 
-`added` and `taken` are rules over the fields of dataclasses: sums over parts of the rows add up, and rows are taken of
-columns.
+`added` is a rule over the fields of dataclasses: sums over parts of the rows add up.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ from calcli.batch import Column, Role
 from calcli.errors import ArtifactError
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    Record = TypeVar("Record", bound=DataclassInstance)
+    from calcli.batch import Record
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Value = TypeVar("Value")
@@ -159,13 +156,3 @@ def _sum(one: Any, other: Any) -> Any:
     if isinstance(one, tuple):
         return tuple(_sum(*pair) for pair in zip(one, other, strict=True))
     return one + other if hasattr(one, "__add__") and not isinstance(one, bool | str) else one
-
-
-def taken(record: Record, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Record:
-    """The record of some rows: of arrays these rows, of records what their own `take` gives; all else stays."""
-    values = {field.name: getattr(record, field.name) for field in fields(record)}
-    columns = {name: value[rows] for name, value in values.items() if isinstance(value, np.ndarray)}
-    nested = {
-        name: value.take(rows) for name, value in values.items() if name not in columns and hasattr(value, "take")
-    }
-    return replace(record, **columns, **nested)

@@ -25,25 +25,28 @@ exec {shutil.which("date")} -d "{YESTERDAY} $when" "$@"
 """
 
 
-@pytest.mark.slow
-def test_the_commands_of_never_worse_run(tmp_path: Path) -> None:
-    place = readers_folder(tmp_path)
-    lines = commands(NEVER_WORSE)
-    assert len(lines) == 4
+def all_run(text: str, count: int, place: Path) -> list[str]:
+    """The commands of a page, each of which has been run."""
+    lines = commands(text)
+    assert len(lines) == count
     for command in lines:
         done = run(command, place)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
+    return lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "count"), [("never-worse", 4), ("growing", 11)])
+def test_the_commands_of_a_page_run(tmp_path: Path, page: str, count: int) -> None:
+    """Those for a cluster are run where there is one, in tests/spark."""
+    all_run((ROOT / f"docs/{page}.md").read_text(), count, readers_folder(tmp_path))
 
 
 @pytest.mark.slow
 def test_the_commands_of_ci_run_and_are_those_of_the_workflow(tmp_path: Path) -> None:
     text = (ROOT / "docs/ci.md").read_text()
     place = readers_folder(tmp_path)
-    lines = commands(text)
-    assert len(lines) == 5
-    for command in lines:
-        done = run(command, place)
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    lines = all_run(text, 5, place)
     assert run(lines[3].replace("> 0.002", ">= 0"), place).returncode == 1
     steps = re.findall(r"- run: (calcli .*)", blocks(text, "yaml")[0])
     assert steps == lines[:2]
@@ -52,26 +55,11 @@ def test_the_commands_of_ci_run_and_are_those_of_the_workflow(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_the_commands_of_growing_run(tmp_path: Path) -> None:
-    """Those for a cluster are run where there is one, in tests/spark."""
-    place = readers_folder(tmp_path)
-    lines = commands((ROOT / "docs/growing.md").read_text())
-    assert len(lines) == 11
-    for command in lines:
-        done = run(command, place)
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
-
-
-@pytest.mark.slow
 def test_the_commands_of_llm_run_and_its_line_is_of_the_file(tmp_path: Path) -> None:
     text = (ROOT / "docs/llm.md").read_text()
     assert blocks(text, "json")[0] in (ROOT / "sample_data/answers_train.jsonl").read_text()
     place = readers_folder(tmp_path)
-    lines = commands(text)
-    assert len(lines) == 6
-    for command in lines:
-        done = run(command, place)
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    lines = all_run(text, 6, place)
     shown = re.search(r"^  ece +lower +(\S+) +(\S+)", run(lines[1], place).stdout, re.MULTILINE)
     assert shown is not None
     before, after = (f"{float(number):.2f}" for number in shown.groups())

@@ -2,7 +2,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.state import added, taken
+from calcli.batch import taken
+from calcli.state import added
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,10 @@ def test_without_a_guard_it_is_kept_and_said(here: Path, capsys: pytest.CaptureF
     assert "NOT shown to be better than no calibration" in " ".join(said.err.split())
 
 
-def test_a_refit_that_harms_keeps_the_one_in_place(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refit_that_harms_keeps_the_one_in_place_and_a_quiet_night_says_nothing_to_cron(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where nothing is shown, as on most nights: exit code 1, a note without --quiet, no mail with it."""
     assert main(["fit", "-q", "train.parquet", "--method", "platt", "-o", "m"]) == 0
     before = contents("m")
     capsys.readouterr()
@@ -51,20 +54,14 @@ def test_a_refit_that_harms_keeps_the_one_in_place(here: Path, capsys: pytest.Ca
     assert said.out == ""
     assert said.err.startswith("m stays as it is, because the scores do not tell the classes apart")
     assert "nothing was changed" in " ".join(said.err.split())
-    assert contents("m") == before
-
-
-def test_a_quiet_night_says_nothing_to_cron(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is shown, as on most nights: exit code 1, a note without --quiet, no mail with it."""
-    assert main(["fit", "-q", "train.parquet", "--method", "platt", "-o", "m"]) == 0
     clicks(300, seed=5).write_parquet("next.parquet")
-    capsys.readouterr()
     assert main(["refit", "m", "next.parquet"]) == 1
     assert "not shown to be better than the one in place" in " ".join(capsys.readouterr().err.split())
     assert main(["refit", "-q", "m", "next.parquet"]) == 1
     assert capsys.readouterr() == ("", "")
     assert main(["refit", "-q", "m", "noise.parquet"]) == 1
     assert "the labels may be wrong" in " ".join(capsys.readouterr().err.split())
+    assert contents("m") == before
 
 
 def test_a_refit_that_helps_replaces_and_can_be_taken_back(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

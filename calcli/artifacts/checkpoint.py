@@ -60,12 +60,8 @@ class Checkpoint:
 def checkpoint(artifact: Path | Url | None, key: str) -> Iterator[Checkpoint]:
     """The parts that an earlier run of the same key has kept, locked against other runs for the artifact.
 
-    Parameters
-    ----------
-    artifact
-        The directory that will be written in the end; None if none will be. For one in a store none is kept.
-    key
-        A hash, in hexadecimal digits, of everything that the parts depend on.
+    Without an artifact that will be written in the end, and for one in a store, none is kept. `key` is a hash, in
+    hexadecimal digits, of everything that the parts depend on.
     """
     if not isinstance(artifact, Path):
         yield Checkpoint(None, key)

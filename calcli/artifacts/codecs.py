@@ -40,10 +40,8 @@ class File:
 def encode(role: str, state: State) -> list[File]:
     """The files of `state`, the index first. Equal states give equal bytes.
 
-    Raises
-    ------
-    ValueError
-        If the state could not be read back exactly: an object array, a NaN in the parameters, a name with ``..``.
+    A state that could not be read back exactly is a `ValueError`: an object array, a NaN in the parameters, a name with
+    ``..``.
     """
     if not is_role(role):
         raise ValueError(f"{role!r} cannot be the role of a payload")

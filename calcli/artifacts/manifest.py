@@ -240,34 +240,24 @@ def _list_of(kind: type, words: str) -> _Shape:
 
 
 _TEXT: _Shape = "a text", lambda value: isinstance(value, str)
-_TEXT_OR_NULL: _Shape = "a text or null", lambda value: value is None or isinstance(value, str)
-_WHOLE: _Shape = "a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)
-_BOOLEAN: _Shape = "true or false", lambda value: isinstance(value, bool)
-_OBJECT: _Shape = "an object", lambda value: isinstance(value, dict)
 _OBJECTS = _list_of(dict, "a list of objects")
 
+_SHAPES: Mapping[object, _Shape] = {
+    "str": _TEXT,
+    "str | None": ("a text or null", lambda value: value is None or isinstance(value, str)),
+    "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "JsonObject": ("an object", lambda value: isinstance(value, dict)),
+    "tuple[JsonObject, ...]": _OBJECTS,
+    "tuple[Payload, ...]": _OBJECTS,
+    "tuple[str, ...]": _list_of(str, "a list of texts"),
+}
+"""The JSON of an attribute of `Manifest`, by its type as it is written there."""
+
 _KEYS: Mapping[str, _Shape] = {
-    "calcli": _TEXT,
-    "created": _TEXT,
+    **{key.name: _SHAPES[key.type] for key in fields(Manifest)},
     "kind": _one_of(KINDS),
     "task": _one_of(TASKS),
-    "method": _TEXT,
-    "requested": _TEXT,
-    "preset": _TEXT_OR_NULL,
-    "params": _OBJECT,
-    "seed": _WHOLE,
-    "label": _OBJECT,
-    "binding": _OBJECT,
-    "features": _OBJECTS,
-    "recipe": _OBJECT,
-    "fit": _OBJECT,
-    "definitions": _OBJECT,
-    "data": _OBJECT,
-    "sides": _OBJECTS,
-    "contains_rows": _BOOLEAN,
-    "requires": _list_of(str, "a list of texts"),
-    "versions": _OBJECT,
-    "payloads": _OBJECTS,
     "previous": (
         "manifest-<sha256>.json or null",
         lambda value: value is None or (isinstance(value, str) and is_old_manifest(value)),

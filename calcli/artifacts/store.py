@@ -87,24 +87,11 @@ def read(directory: Given) -> Artifact:
 
 
 def write(directory: Given, draft: Manifest, states: Mapping[str, State], *, timeout: float = LOCK_TIMEOUT) -> Manifest:
-    """Make `directory` an artifact, or the next generation of the artifact that it is.
+    """Make a directory, which may be missing or empty, an artifact, or the next generation of the artifact that it is.
 
-    Parameters
-    ----------
-    directory
-        A path where nothing is, an empty directory, or an artifact.
-    draft
-        The manifest without `payloads`, `requires`, `previous` and the payload names in `sides`, which are filled in
-        here.
-    states
-        Role to state: ``state``, and the side inputs that are kept.
-    timeout
-        Seconds to wait for another writer.
-
-    Returns
-    -------
-    Manifest
-        As it was written.
+    The draft is the manifest without `payloads`, `requires`, `previous` and the payload names in `sides`: the manifest
+    that is returned has them. `states` are those of the roles ``state`` and of the side inputs that are kept; `timeout`
+    is how many seconds another writer is waited for.
     """
     path = folder(directory)
     # 1. encode everything in memory

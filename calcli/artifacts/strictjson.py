@@ -32,10 +32,7 @@ def _lists(value: object) -> object:
 def dumps(value: object, name: str = "value") -> str:
     """Compact text of `value` with sorted keys: equal values give equal texts.
 
-    Raises
-    ------
-    ValueError
-        If reading the text would not give `value` again. The message says where in `value` (called `name`), and why.
+    If reading the text would not give `value` again, a `ValueError` says where in `value` (called `name`), and why.
     """
     if fault := _fault(value):
         raise ValueError(name + fault)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from calcli.cli.screen import Screen, wrapped
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
+from calcli.listener import Listener
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -130,7 +131,7 @@ def silence(stream: TextIO | None) -> None:
         os.close(null)
 
 
-class Console:
+class Console(Listener):
     """The listener of the verbs, which shows their notes and progress.
 
     Parameters

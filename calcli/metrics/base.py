@@ -15,11 +15,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, IntArray, LabelArray, Rows, spans
+from calcli.batch import FloatArray, IntArray, LabelArray, Rows, spans, taken
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics.tied import SortedRows, TiedScores
 from calcli.numeric.bins import BINS, BinCount, bins_of_rows, check_bins, rising
-from calcli.state import taken
 
 Direction = Literal["lower", "higher", "target"]
 

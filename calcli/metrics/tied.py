@@ -12,9 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, LabelArray
+from calcli.batch import FloatArray, LabelArray, taken
 from calcli.numeric.bins import repeated_quantiles, weighted_quantiles
-from calcli.state import taken
 
 
 @dataclass(frozen=True)

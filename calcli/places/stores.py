@@ -92,17 +92,15 @@ def settings(url: Url) -> dict[str, str]:
 
 def read(url: Url) -> Stored:
     """A whole object; a `FileNotFoundError` if there is none."""
-    obstore = _obstore(url)
-    with _refusals("read", url):
-        answer = obstore.get(_store(url), url.key)
+    with _reached("read", url) as store:
+        answer = store.get(url.key)
         return Stored(bytes(answer.bytes()), _version(answer.meta))
 
 
 def download(url: Url, target: IO[bytes]) -> None:
     """Write an object into a file, in pieces."""
-    obstore = _obstore(url)
-    with _refusals("read", url):
-        answer = obstore.get(_store(url), url.key)
+    with _reached("read", url) as store:
+        answer = store.get(url.key)
         written = sum(target.write(piece) for piece in answer.stream(min_chunk_size=CHUNK))
         if written != answer.meta["size"]:
             raise ConnectionResetError("the connection was cut off")
@@ -113,15 +111,16 @@ def put(url: Url, data: bytes | IO[bytes], *, instead_of: Version | str | None =
 
     With `instead_of`, only in place of that version, or if there is no such object yet (None); else a `ChangedError`.
     """
-    obstore = _obstore(url)
-    from obstore.exceptions import AlreadyExistsError, PreconditionError
-
-    if url.web:
-        raise UsageError(f"{url} is on a web server, which is only read", hint="write to a file, or to a store: s3://")
     mode: Any = "overwrite" if instead_of == "anything" else "create" if instead_of is None else dict(instead_of)  # type: ignore[arg-type]
-    with _refusals("write", url):
+    with _reached("write", url) as store:
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        if url.web:
+            raise UsageError(
+                f"{url} is on a web server, which is only read", hint="write to a file, or to a store: s3://"
+            )
         try:
-            obstore.put(_store(url), url.key, data, mode=mode, use_multipart=None if mode == "overwrite" else False)
+            store.put(url.key, data, mode=mode, use_multipart=None if mode == "overwrite" else False)
         except (AlreadyExistsError, PreconditionError):
             raise ChangedError from None
         except FileNotFoundError:  # of a version that was removed, or of the bucket
@@ -132,47 +131,32 @@ def put(url: Url, data: bytes | IO[bytes], *, instead_of: Version | str | None =
 
 def listing(url: Url) -> list[Entry]:
     """All objects below `url`, in the order of their names."""
-    obstore = _obstore(url)
-    if url.web:
-        return []
     prefix = url.key and f"{url.key}/"
-    with _refusals("list", url):
-        found = obstore.list(_store(url), prefix or None).collect()
+    with _reached("list", url) as store:
+        if url.web:
+            return []
+        found = store.list(prefix or None).collect()
         entries = [Entry(Url(f"{url.root}/{entry['path']}"), entry["last_modified"]) for entry in found]
         return sorted((entry for entry in entries if entry.url.key.startswith(prefix)), key=lambda one: one.url.key)
 
 
 def version(url: Url) -> Version | None:
     """The version of an object; None if there is no object."""
-    obstore = _obstore(url)
     try:
-        with _refusals("read", url):
-            return _version(obstore.head(_store(url), url.key))
+        with _reached("read", url) as store:
+            return _version(store.head(url.key))
     except FileNotFoundError:
         return None
 
 
 def remove(url: Url) -> None:
     """Remove an object, if there is one."""
-    obstore = _obstore(url)
-    with _refusals("remove", url):
-        obstore.delete(_store(url), url.key)
+    with _reached("remove", url) as store:
+        store.delete(url.key)
 
 
 def _version(meta: Mapping[str, Any]) -> Version:
     return {name: meta[name] for name in ("e_tag", "version") if meta.get(name) not in (None, "null")}
-
-
-def _obstore(url: Url) -> Any:
-    require("obstore", f"{url.scheme}://")
-    import obstore
-
-    return obstore
-
-
-def _store(url: Url) -> Any:
-    surroundings = tuple(sorted(item for item in os.environ.items() if item[0].startswith(_VARIABLES)))
-    return _opened(url.root, tuple(sorted(_options.get().items())), surroundings)
 
 
 @lru_cache(maxsize=8)
@@ -223,8 +207,9 @@ def _amazon_credentials(settings: Mapping[str, str]) -> Any:
 
 
 @contextmanager
-def _refusals(action: str, url: Url) -> Iterator[None]:
-    """Turn errors of obstore into a line of our own; a missing object is a `FileNotFoundError`."""
+def _reached(action: str, url: Url) -> Iterator[Any]:
+    """The store; errors of obstore become a line of our own, and a missing object a `FileNotFoundError`."""
+    require("obstore", f"{url.scheme}://")
     from obstore.exceptions import (
         BaseError,
         PermissionDeniedError,
@@ -232,8 +217,9 @@ def _refusals(action: str, url: Url) -> Iterator[None]:
         UnknownConfigurationKeyError,
     )
 
+    surroundings = tuple(sorted(item for item in os.environ.items() if item[0].startswith(_VARIABLES)))
     try:
-        yield
+        yield _opened(url.root, tuple(sorted(_options.get().items())), surroundings)
     except FileNotFoundError as error:
         raise FileNotFoundError(error.errno, reason(error), str(url)) from None
     except UnknownConfigurationKeyError as error:

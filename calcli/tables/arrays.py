@@ -224,10 +224,3 @@ def join_columns(parts: list[Column]) -> Column:
         return Column(role, np.concatenate([part.values for part in parts]).astype(np.float64, copy=False))
     levels = tuple(sorted({level for part in parts for level in part.levels}))
     return Column(role, np.concatenate([part.recode(levels, unseen=-1) for part in parts]), levels)
-
-
-def join_arrays(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenates arrays, and empties the list to free their memory."""
-    joined = np.concatenate(parts) if len(parts) != 1 else parts[0]
-    parts.clear()
-    return joined

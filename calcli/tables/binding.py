@@ -57,21 +57,19 @@ def bind(
 
     Parameters
     ----------
-    source
-        The table.
-    flags
-        They take precedence.
+    source, flags
+        The table, and the flags, which take precedence.
     known
         The binding of an artifact: its classes are fixed. Unless a flag names another column, its label and its score
         are the only ones that are taken; its features always are.
     need_label
         Whether a table without labels is refused. If not, the labels are not read when `known` is given.
     need_score
-        Whether there is a score. If not, these are rows on which a model is trained or to which one is applied: they
-        need features, and the label may be an amount.
+        Whether there is a score. Rows without one, on which a model is trained or to which one is applied, need
+        features, and their label may be an amount.
     features
-        Whether features are wanted. If not, passes over the rows are saved: the ones that tell ids from features, and
-        for text files the one that infers the types. An artifact's features are looked up by name.
+        Whether features are wanted; without them passes over the rows are saved, which tell ids from features and
+        infer the types of text files.
     held_out_by
         A column of groups or times: it is no feature unless ``--features`` names it.
     task
@@ -152,13 +150,11 @@ class _Binder:
         else:
             read = self.need_label and label is not None
             classes = self._class_spec(distinct_labels(self.source, str(label)) if read else None).labels
-        if classes is None and self.need_label and label is not None:
-            dtype = self.source.schema[label]
-            if not dtype.is_numeric():
-                raise DataError(
-                    f"the label {label!r} is {dtype}, not a number: regression needs a number",
-                    hint="leave out --task, or name another label with --label",
-                )
+        if classes is None and self.need_label and label is not None and not self.source.schema[label].is_numeric():
+            raise DataError(
+                f"the label {label!r} is {self.source.schema[label]}, not a number: regression needs a number",
+                hint="leave out --task, or name another label with --label",
+            )
         return self._binding(label, classes, NO_SCORE)
 
     def with_features(self, binding: Binding, flags: Flags, held_out_by: str | None = None) -> Binding:
@@ -174,9 +170,8 @@ class _Binder:
         if binding.weight is None or not self.need_label:
             return binding
         sums = WeightSums()
-        with reading(self.source.name):
-            for frame in self.source.raw.select(binding.weight).collect_batches():
-                sums.add(numbers(frame[binding.weight]))
+        for frame in self.source.chunks(binding.weight):
+            sums.add(numbers(frame[binding.weight]))
         if self.flags.weight_kind is None and (self.known is None or self.known.weight is None):
             text = f"{binding.weight!r} holds importance weights (only their ratios matter)"
             whole = f"{text}; if it holds numbers of rows, add --weight-kind counts"
@@ -387,19 +382,18 @@ def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None
     """Refuse logits and probabilities that disagree in some row."""
     bindings = (binding, replace(binding, score=other.score))
     row = 0
-    with reading(source.name):
-        for frame in source.raw.select(*binding.score.columns, *other.score.columns).collect_batches():
-            one, two = (encode(frame, bound, label=False, features=False) for bound in bindings)
-            gap = np.abs(probabilities(one.batch.score) - probabilities(two.batch.score))
-            gap = gap if gap.ndim == 1 else gap.max(axis=1)
-            wrong = (gap > AGREEMENT) | (one.is_bad != two.is_bad)
-            if wrong.any():
-                row += int(wrong.argmax())
-                raise DataError(
-                    f"{binding.score.columns[0]!r} and {other.score.columns[0]!r} disagree in row {row + 1}",
-                    hint=f"choose with --logit {binding.score.columns[0]} or --prob {other.score.columns[0]}",
-                )
-            row += len(frame)
+    for frame in source.chunks(*binding.score.columns, *other.score.columns):
+        one, two = (encode(frame, bound, label=False, features=False) for bound in bindings)
+        gap = np.abs(probabilities(one.batch.score) - probabilities(two.batch.score))
+        gap = gap if gap.ndim == 1 else gap.max(axis=1)
+        wrong = (gap > AGREEMENT) | (one.is_bad != two.is_bad)
+        if wrong.any():
+            row += int(wrong.argmax())
+            raise DataError(
+                f"{binding.score.columns[0]!r} and {other.score.columns[0]!r} disagree in row {row + 1}",
+                hint=f"choose with --logit {binding.score.columns[0]} or --prob {other.score.columns[0]}",
+            )
+        row += len(frame)
 
 
 def _notes_on_units(dropped: Sequence[Dropped]) -> list[str]:

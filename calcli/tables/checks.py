@@ -65,14 +65,8 @@ class Checked:
 class Count:
     """Counts good and bad rows, chunk by chunk; counts of parts of a table can be added.
 
-    `copies` are the rows that good rows stand for beyond themselves, where weights are counts.
-
-    Parameters
-    ----------
-    name
-        The name of the table in messages.
-    keep_going
-        Whether there is a result in spite of bad rows.
+    `copies` are the rows that good rows stand for beyond themselves, where weights are counts; `keep_going` says
+    whether there is a result in spite of bad rows.
     """
 
     def __init__(self, name: str, *, keep_going: bool) -> None:
@@ -213,24 +207,10 @@ def encode(
     levels: Levels | None = None,
     values: FloatArray | None = None,
 ) -> Encoded:
-    """One chunk as arrays.
+    """One chunk, of typed columns or of the String columns of a text file, as arrays.
 
-    Parameters
-    ----------
-    frame
-        Typed columns, or the String columns of a text file.
-    binding
-        The roles of the columns.
-    label
-        Whether labels and weights are wanted.
-    features
-        Whether features are wanted.
-    offset
-        How many rows stand before this chunk, for messages.
-    levels
-        The category levels of the chunks before.
-    values
-        The `score_values`, where they are known already.
+    `label` asks for labels and weights, `features` for features. `offset` rows stand before this chunk, whose category
+    levels are `levels`; `values` are the `score_values`, where they are known already.
     """
     wrong: dict[str, Mask] = {}  # reason: rows that are bad for it
     # 1. score, label or amount, weight, features, node ids; bad rows are marked

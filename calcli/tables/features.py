@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import polars as pl
@@ -98,14 +98,6 @@ def _reason(name: str, dtype: pl.DataType, binding: Binding) -> str | None:
     return None if role_of(dtype) else _no_role(dtype)
 
 
-def named_like_units(name: str) -> bool:
-    """Whether a column is named like the id of a unit: ``user_id``, ``customerKey``, ``session``."""
-    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
-    if len(words) == 1:
-        return words[0].removesuffix("s") in UNITS
-    return bool(words) and words[-1] in ID_WORDS and not UNITS_WITH_IDS.isdisjoint(words)
-
-
 def _no_role(dtype: pl.DataType) -> str:
     if dtype.is_temporal():
         return TIME
@@ -114,46 +106,47 @@ def _no_role(dtype: pl.DataType) -> str:
     return EMPTY if dtype == pl.Null else f"of type {dtype}"
 
 
+def named_like_units(name: str) -> bool:
+    """Whether a column is named like the id of a unit: ``user_id``, ``customerKey``, ``session``."""
+    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+    if len(words) == 1:
+        return words[0].removesuffix("s") in UNITS
+    return bool(words) and words[-1] in ID_WORDS and not UNITS_WITH_IDS.isdisjoint(words)
+
+
 def reasons_in_values(source: Source, names: Sequence[str]) -> dict[str, str]:
     """The reasons in their values why columns are no features.
 
     A column of distinct integers or texts is an id. Text that holds dates is a date in any file: CSV and JSON have no
     other dates, and a table must not have a feature more in CSV than in Parquet.
     """
-    left = {name: _reasons_of_type(source.schema[name]) for name in names}
+    left = {name: _questions(name, source.schema[name]) for name in names}
     for limit in (*HEADS, None):
         # Dates are judged by the first rows, if there are any: no feature begins with a million of them.
         asked = {name: why for name, why in left.items() if why and (limit or TIME not in why or EMPTY in why)}
+        questions = [why[reason].alias(f"{reason}: {name}") for name, why in asked.items() for reason in why]
         if not asked:
             break
         frame = source.typed(list(asked))
-        answers = (frame if limit is None else frame.head(limit)).select(pl.len(), *_questions(asked, source.schema))
+        answers = (frame if limit is None else frame.head(limit)).select(pl.len(), *questions)
         with reading(source.name):
             row = answers.collect(engine="streaming").row(0, named=True)
-        left |= {name: [reason for reason in why if row[f"{reason}: {name}"]] for name, why in asked.items()}
+        for name, why in asked.items():
+            left[name] = {reason: holds for reason, holds in why.items() if row[f"{reason}: {name}"]}
         if limit is not None and row["len"] < limit:
             break
-    return {name: why[0] for name, why in left.items() if why}
+    return {name: next(iter(why)) for name, why in left.items() if why}
 
 
-def _reasons_of_type(dtype: pl.DataType) -> list[str]:
-    """The reasons that can apply to values of this type."""
+def _questions(name: str, dtype: pl.DataType) -> dict[str, pl.Expr]:
+    """For each reason that can apply to values of this type, whether it holds in all rows that are looked at."""
+    values = pl.col(name)
+    questions = {EMPTY: all_missing(values, dtype)}
     if dtype == pl.String:
-        return [EMPTY, TIME, ID]
-    return [EMPTY, ID] if dtype.is_integer() else [EMPTY]
-
-
-def _questions(asked: Mapping[str, Sequence[str]], schema: pl.Schema) -> Iterator[pl.Expr]:
-    """For each column and reason, an expression that tells whether it holds in all rows that are looked at."""
-    for name, why in asked.items():
-        values = pl.col(name)
-        if EMPTY in why:
-            yield all_missing(values, schema[name]).alias(f"{EMPTY}: {name}")
-        if TIME in why:
-            yield all_times(values).alias(f"{TIME}: {name}")
-        if ID in why:
-            present = values.drop_nulls()
-            yield (present.n_unique() == present.len()).alias(f"{ID}: {name}")
+        questions[TIME] = all_times(values)
+    if dtype == pl.String or dtype.is_integer():
+        questions[ID] = values.drop_nulls().n_unique() == values.drop_nulls().len()
+    return questions
 
 
 def known_features(source: Source, known: Binding, flags: Flags = NO_FLAGS) -> tuple[Feature, ...]:
@@ -191,16 +184,8 @@ def model_features(
 ) -> tuple[Feature, ...]:
     """The features of a user's model, as columns of the table, in the order of the model.
 
-    Parameters
-    ----------
-    source
-        The table.
-    names
-        The names of its features; their numbers if it was trained without names.
-    categories
-        The indices of those that are categories.
-    chosen
-        The features that ``--features`` names, in the order of the model; None matches them by name.
+    `names` are those of the model, or numbers if it was trained without names; `categories` are the indices of those
+    that are categories. `chosen` are the features that ``--features`` names; None matches columns by name.
     """
     columns = [feature.name for feature in chosen] if chosen is not None else list(names)
     if len(columns) != len(names):

@@ -11,7 +11,6 @@ import polars as pl
 
 from calcli.errors import DataError, UsageError, available, unknown_name
 from calcli.tables.binding_types import Label, LabelType
-from calcli.tables.paths import reading
 from calcli.tables.source import Source
 from calcli.tables.text import TEXT_TYPES, cast_text, infer_schema
 
@@ -43,14 +42,16 @@ class Labels:
 def distinct_labels(source: Source, column: str) -> Labels:
     """The sorted distinct labels, by one pass over the column."""
     seen: set[Label | float] = set()
-    with reading(source.name):
-        frame = source.raw.select(column)
-        dtype = frame.collect_schema()[column]
-        _check_type(column, dtype)
-        for batch in frame.collect_batches():
-            seen.update(batch[column].cast(pl.String if dtype in TEXT_TYPES else dtype).unique().drop_nulls().to_list())
-            if len(seen) > MOST:
-                break
+    dtype = source.raw.collect_schema()[column]
+    if not (dtype.is_numeric() or dtype in (*TEXT_TYPES, pl.Boolean, pl.Null)):
+        raise DataError(
+            f"the label {column!r} is {dtype}; labels are integers, booleans or text",
+            hint="name the label with --label",
+        )
+    for chunk in source.chunks(column):
+        seen.update(chunk[column].cast(pl.String if dtype in TEXT_TYPES else dtype).unique().drop_nulls().to_list())
+        if len(seen) > MOST:
+            break
     labels = _from_text(column, seen) if source.text else _from_values(column, dtype, seen)
     if len(seen) > MOST:  # after the check of the values, whose message is better
         raise DataError(
@@ -59,14 +60,6 @@ def distinct_labels(source: Source, column: str) -> Labels:
     if not labels.values:
         raise DataError(f"the label {column!r} has no value in any row", hint="name the label with --label")
     return labels
-
-
-def _check_type(column: str, dtype: pl.DataType) -> None:
-    if not (dtype.is_numeric() or dtype in (*TEXT_TYPES, pl.Boolean, pl.Null)):
-        raise DataError(
-            f"the label {column!r} is {dtype}; labels are integers, booleans or text",
-            hint="name the label with --label",
-        )
 
 
 def _from_values(column: str, dtype: pl.DataType, seen: set[Label | float]) -> Labels:

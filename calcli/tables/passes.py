@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Generic, Protocol, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
+import numpy as np
 import polars as pl
 
 from calcli.batch import Batch
+from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.checks import Count, Tally
-from calcli.tables.load import columns_of, encode_chunk, read_batches
+from calcli.tables.checks import Count, Encoded, Tally, bound_columns, encode, score_values
+from calcli.tables.paths import reading
 from calcli.tables.scores import Scale
 from calcli.tables.source import Source
 
 Total = TypeVar("Total")
+
+GoodRows: TypeAlias = tuple[Sequence[Batch], pl.DataFrame]
+"""The good rows of a chunk: a batch for each binding, and the columns that are read as they are."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,9 @@ class Reading:
     """The columns that a pass reads, and how its rows are encoded."""
 
     bindings: Sequence[Binding]
-    """The bindings by which rows are encoded; labels and weights are those of the first."""
+    """The bindings by which rows are encoded; labels and weights are those of the first. A row that is bad for one of
+    them is bad for all.
+    """
 
     scales: Sequence[Scale | None]
     """For each binding a check of the scale of its score, which has seen no rows; None where it is not checked."""
@@ -42,21 +49,99 @@ class Reading:
     judged: bool = True
     """Whether bad rows are judged; not in a pass beside another one that judges the same rows."""
 
+    label: bool = True
+    """Whether labels and weights are read."""
+
     @property
     def columns(self) -> list[str]:
         """Every column that is read, once."""
-        return list(dict.fromkeys([*columns_of(self.bindings, features=self.features), *self.others]))
+        names = [
+            name
+            for index, binding in enumerate(self.bindings)
+            for name in bound_columns(binding, label=self.label and index == 0, features=self.features)
+        ]
+        return list(dict.fromkeys([*names, *self.others]))
 
-    def good_rows(self, frames: Iterable[pl.DataFrame], count: Count) -> Iterator[tuple[Sequence[Batch], pl.DataFrame]]:
-        """The good rows in chunks: a batch for each binding, and the columns that are read as they are."""
+    def good_rows(
+        self, frames: Iterable[pl.DataFrame], count: Count, levels: Levels | None = None
+    ) -> Iterator[GoodRows]:
+        """The good rows in chunks, which are counted; `levels` are those of a table that is read in order."""
         for frame in frames:
-            chunk = encode_chunk(frame, self.bindings, count, self.scales, features=self.features)
-            if chunk is not None:
-                others = frame.select(self.others)
-                yield (
-                    chunk.batches,
-                    others[chunk.row_numbers] if others.width and chunk.row_numbers is not None else others,
+            rows = self._good(frame, count, levels)
+            if rows is not None:
+                yield rows
+
+    def _good(self, frame: pl.DataFrame, count: Count, levels: Levels | None) -> GoodRows | None:
+        """The good rows of one chunk; None if it has none, or if the table will be refused."""
+        # 1. encode the chunk for each binding; those that read the same columns share the result
+        encoded: dict[tuple[object, object], Encoded] = {}
+        for index, (binding, scale) in enumerate(zip(self.bindings, self.scales, strict=True)):
+            values = score_values(frame, binding)
+            if scale is not None:
+                scale.see(values)
+            if (binding.score, binding.features) not in encoded:
+                encoded[binding.score, binding.features] = encode(
+                    frame,
+                    binding,
+                    label=self.label and index == 0,
+                    features=self.features,
+                    offset=count.rows,
+                    levels=levels,
+                    values=values,
                 )
+        parts = [encoded[binding.score, binding.features] for binding in self.bindings]
+        # 2. count the rows that are bad for any of them
+        union = _union(parts, self.bindings)
+        count.see(union)
+        if count.hopeless or union.is_bad.all():
+            return None
+        # 3. the good rows of each, with the labels and weights of the first
+        first = union.good
+        goods = [first if part is parts[0] else replace(part, bad=union.bad).good for part in parts]
+        batches = [replace(good, label=first.label, weight=first.weight) for good in goods]
+        numbers = None if union.bad is None else np.flatnonzero(~union.bad)
+        # 4. where weights are counts, each row as often as it counts
+        if first.weight is not None and self.bindings[0].weight_kind == "counts":
+            counts = first.weight.astype(np.int64)
+            count.repeat(counts)
+            if not counts.any():
+                return None
+            repeated = np.repeat(np.arange(len(counts)), counts)
+            batches = [replace(batch, weight=None).take(repeated) for batch in batches]
+            numbers = repeated if numbers is None else numbers[repeated]
+        others = frame.select(self.others)
+        return batches, others[numbers] if self.others and numbers is not None else others
+
+
+def _union(parts: Sequence[Encoded], bindings: Sequence[Binding]) -> Encoded:
+    """The first part with the bad rows of all parts; the reasons name each score but the first."""
+    bad = [part.bad for part in parts if part.bad is not None]
+    if not bad:
+        return parts[0]
+    why: dict[str, int] = {}
+    firsts: list[tuple[int, str]] = []
+    for part, binding in zip(parts, bindings, strict=True):
+        suffix = "" if binding.score == bindings[0].score else f" ({binding.score.columns[0]})"
+        why |= {reason + suffix: count for reason, count in part.why.items()}
+        if part.first is not None:
+            firsts.append((part.first[0], part.first[1] + suffix))
+    return replace(parts[0], bad=np.logical_or.reduce(bad), why=why, first=min(firsts, key=lambda first: first[0]))
+
+
+def read_rows(tally: Tally, wanted: Reading) -> Iterator[GoodRows]:
+    """The good rows of a table on this machine, in order, in chunks; at the end they are judged."""
+    frames = tally.source.raw.select(wanted.columns).collect_batches()
+    with reading(tally.name):
+        yield from wanted.good_rows(frames, tally, Levels())
+    judge(wanted.scales, tally)
+
+
+def judge(scales: Iterable[Scale | None], count: Count) -> None:
+    """Refuse scores of another scale than they should have, and bad rows."""
+    for scale in scales:
+        if scale is not None:
+            scale.judge()
+    count.judge()
 
 
 class Pass(ABC, Generic[Total]):
@@ -91,21 +176,17 @@ class Passed(Generic[Total]):
         return self
 
     def judge(self) -> None:
-        """Refuse scores of another scale than they should have, and bad rows."""
-        for scale in self.scales:
-            if scale is not None:
-                scale.judge()
-        self.count.judge()
+        """Refuse what `judge` refuses of all rows together."""
+        judge(self.scales, self.count)
 
 
 def add_up(gathering: Pass[Total], name: str, keep_going: bool, frames: Iterable[pl.DataFrame]) -> Passed[Total]:
     """The total of some of the rows of the table `name`; they are judged when there is a total of all."""
-    reading = gathering.reading()
-    count = Count(name, keep_going=keep_going or not reading.judged)
-    total = gathering.start()
-    for batches, others in reading.good_rows(frames, count):
+    wanted, total = gathering.reading(), gathering.start()
+    count = Count(name, keep_going=keep_going or not wanted.judged)
+    for batches, others in wanted.good_rows(frames, count):
         total = gathering.add(total, batches, others)
-    return Passed(total, count, reading.scales)
+    return Passed(total, count, wanted.scales)
 
 
 class Table(Protocol):
@@ -149,22 +230,21 @@ class ClusterTable(Table, Protocol):
 class LocalTable:
     """A table on this machine, whose rows are read in order, in one pass."""
 
-    source: Source
     tally: Tally
 
     @classmethod
     def of(cls, source: Source, *, keep_going: bool) -> LocalTable:
         """The table; `keep_going` leaves out bad rows."""
-        return cls(source, Tally(source, keep_going=keep_going))
+        return cls(Tally(source, keep_going=keep_going))
 
     def example(self, flags: Flags, known: Binding | None, groups: Sequence[str]) -> Source:
-        return self.source
+        return self.tally.source
 
     def with_weight_scale(self, binding: Binding) -> Binding:
         return binding
 
     def run(self, gathering: Pass[Total]) -> Passed[Total]:
-        reading, total = gathering.reading(), gathering.start()
-        for batches in read_batches(self.tally, reading.bindings, reading.scales, features=reading.features):
-            total = gathering.add(total, batches, pl.DataFrame())
-        return Passed(total, self.tally, reading.scales)
+        wanted, total = gathering.reading(), gathering.start()
+        for batches, others in read_rows(self.tally, wanted):
+            total = gathering.add(total, batches, others)
+        return Passed(total, self.tally, wanted.scales)

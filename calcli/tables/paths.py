@@ -45,11 +45,6 @@ class InputFile:
     def name(self) -> str:
         return "<stdin>" if self.path is None else str(self.path)
 
-    @property
-    def compression(self) -> Literal["gzip", "zstd"] | None:
-        """The compression that its suffix names."""
-        return None if self.path is None else compression_of(self.path)
-
 
 @dataclass(frozen=True)
 class Inputs:
@@ -344,6 +339,18 @@ def format_of(
     )
 
 
+_FULL = ("the disk is full", "free some space, or write somewhere else")
+_DENIED = ("permission denied", "check its owner and mode")
+_REFUSALS = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _DENIED,
+    errno.EPERM: _DENIED,
+    errno.EROFS: ("the file system is read-only", "write somewhere else"),
+    errno.EISDIR: ("it is a directory", "name a file in it"),
+}
+"""The words for an error of the operating system, and the hint; others have its own words."""
+
 LIBRARY_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException)
 
 
@@ -397,14 +404,5 @@ def _number(error: BaseException) -> int | None:
 
 
 def _refused(number: int, what: str) -> FileSystemError:
-    match number:
-        case errno.ENOSPC | errno.EDQUOT:
-            return FileSystemError(f"{what}: the disk is full", hint="free some space, or write somewhere else")
-        case errno.EACCES | errno.EPERM:
-            return FileSystemError(f"{what}: permission denied", hint="check its owner and mode")
-        case errno.EROFS:
-            return FileSystemError(f"{what}: the file system is read-only", hint="write somewhere else")
-        case errno.EISDIR:
-            return FileSystemError(f"{what}: it is a directory", hint="name a file in it")
-        case _:
-            return FileSystemError(f"{what}: {os.strerror(number)}")
+    reason, hint = _REFUSALS.get(number, (os.strerror(number), None))
+    return FileSystemError(f"{what}: {reason}", hint=hint)

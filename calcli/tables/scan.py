@@ -1,4 +1,4 @@
-"""Files as lazy frames: Parquet, Arrow IPC and NDJSON, and the parts that text files share with them.
+"""Typed tables as lazy frames: Parquet, Arrow IPC, NDJSON and memory, and the parts that text files share with them.
 
 Each typed file is opened once, to check that it is what its suffix says, and to find its types and those that polars
 changes. Then the files become one frame, by the cheapest of three ways:
@@ -97,7 +97,7 @@ def scan_frames(
 
 @dataclass(frozen=True)
 class Part:
-    """One file as polars sees it."""
+    """One file, or a table in memory, as polars sees it."""
 
     frame: pl.LazyFrame
     schema: pl.Schema
@@ -117,6 +117,16 @@ class Part:
         frame = as_enums(plain, levels)
         schema = frame.collect_schema()
         return cls(frame, schema, types_to_restore(arrow, schema), levels, stream)
+
+
+def scan_table(table: pa.Table, name: str) -> Part:
+    """A table in memory, which is `name` in messages."""
+    refuse_unknown_types(table.schema, name, "memory")
+    levels = {
+        column: levels_of([chunk.dictionary for chunk in table.column(column).chunks])
+        for column in ordered_dictionaries(table.schema)
+    }
+    return Part.of(pl.DataFrame(table.cast(readable(table.schema))).lazy(), table.schema, levels)
 
 
 def scan_typed(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, ArrowTypes]:

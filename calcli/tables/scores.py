@@ -16,22 +16,12 @@ from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
 from calcli.tables.labels import Labels, class_text, positive_class
 from calcli.tables.source import logarithm_of
 
-STEMS: Mapping[str, ScoreKind] = {
-    "logit": "logit",
-    "prob": "prob",
-    "proba": "prob",
-    "probability": "prob",
-    "pred_proba": "prob",
-    "p": "prob",
-    "score": "prob",
-    "y_prob": "prob",
-    "y_score": "prob",
-    "y_pred": "prob",
-    "prediction": "prob",
-}
-
 DOUBTFUL = ("y_pred", "prediction")
 """Stems that libraries give to predicted classes too; other names come first."""
+
+OF_PROBABILITIES = ("prob", "proba", "probability", "pred_proba", "p", "score", "y_prob", "y_score", *DOUBTFUL)
+
+STEMS: Mapping[str, ScoreKind] = {"logit": "logit", **dict.fromkeys(OF_PROBABILITIES, "prob")}
 
 OF_ONE_CLASS = ("prob", "proba", "probability", "pred_proba", "y_prob")
 """Stems of which ``<stem>_<positive class>`` alone is a score."""
@@ -108,7 +98,7 @@ def find_scores(
         return [named_score(names, flags.prob, "prob", spec, flag="--prob")]
     if flags.logit is not None:
         return [named_score(names, flags.logit, "logit", spec, flag="--logit")]
-    candidates = list(_by_name(names, spec, flags.positive))
+    candidates = _by_name(names, spec, flags.positive)
     for kind in ("logit", "prob"):
         same = [candidate for candidate in candidates if candidate.score.kind == kind]
         if len(same) > 1:
@@ -163,7 +153,7 @@ def _of_one_class(names: Sequence[str], spec: ClassSpec, flag: str | None) -> It
         positive = positive_class(spec.labels, flag)
     except DataError:  # which is the positive one?
         return
-    index = next(index for index, label in enumerate(spec.labels.values) if label == positive)
+    index = spec.labels.values.index(positive)
     other = class_text(spec.labels.values[1 - index])
     numbered = set() if spec.labels.type == "string" else {str(index)}
     own = ({class_text(spec.labels.values[index])} | numbered) - {other}
@@ -294,28 +284,31 @@ def _not_summing_to_one(rows: FloatArray) -> NDArray[np.bool_]:
     return apart
 
 
+@dataclass
 class Scale:
-    """Finds logits that look like probabilities, and probabilities that look like logits.
+    """Finds logits that look like probabilities, and probabilities that look like logits."""
 
-    `flags` says whether the error may suggest --logit and --prob.
-    """
+    score: Score
+    flags: bool = True
+    """Whether the error may suggest --logit and --prob."""
 
-    def __init__(self, score: Score, *, flags: bool = True) -> None:
-        self.score = score
-        self.flags = flags
-        self.rows = 0
-        self.least = np.inf
-        self.greatest = -np.inf
-        self.outside = 0
-        self.sums_to_one = True
+    rows: int = 0
+    outside: int = 0
+    least: float = np.inf
+    greatest: float = -np.inf
+    sums_to_one: bool = True
 
     def __add__(self, other: Scale) -> Scale:
         """The scale of all rows."""
-        both = Scale(self.score, flags=self.flags)
-        both.rows, both.outside = self.rows + other.rows, self.outside + other.outside
-        both.least, both.greatest = min(self.least, other.least), max(self.greatest, other.greatest)
-        both.sums_to_one = self.sums_to_one and other.sums_to_one
-        return both
+        return Scale(
+            self.score,
+            self.flags,
+            self.rows + other.rows,
+            self.outside + other.outside,
+            min(self.least, other.least),
+            max(self.greatest, other.greatest),
+            self.sums_to_one and other.sums_to_one,
+        )
 
     def see(self, values: FloatArray) -> None:
         """Take in the scores of a chunk."""

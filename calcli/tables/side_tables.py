@@ -9,7 +9,7 @@ import io
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +19,9 @@ from calcli.batch import Batch, Column, Edges, FloatArray
 from calcli.errors import DataError, available, nearest, unknown_name
 from calcli.files import disk_errors
 from calcli.places import folder, stores
-from calcli.tables.arrays import UNKNOWN, class_indices, feature_column, join_columns, node_ids, numbers
-from calcli.tables.binding_types import Binding, Feature
-from calcli.tables.checks import Checked, Count, Mask, in_any, mark, mark_missing, summary
+from calcli.tables.arrays import feature_column, join_columns, node_ids, numbers
+from calcli.tables.binding_types import NO_SCORE, Binding, Feature
+from calcli.tables.checks import Checked, Count, Mask, bound_columns, encode, in_any, mark, mark_missing, summary
 from calcli.tables.features import known_features
 from calcli.tables.load import join_batches
 from calcli.tables.paths import reading
@@ -36,40 +36,32 @@ Matrix = tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]
 
 
 def load_auxiliary(source: Source, binding: Binding, *, label: bool) -> Batch:
-    """All rows of an additional table, with a score of 0; labels are read if there are any.
+    """All rows of an additional table, with a score of 0; it must have the features of `binding`.
 
-    Parameters
-    ----------
-    source
-        The table.
-    binding
-        The binding of the table to calibrate, whose features this one must have.
-    label
-        Whether a table without the label is refused.
+    Labels are read if there are any; with `label` a table without them is refused.
     """
-    features = known_features(source, binding)
+    known_features(source, binding)
     label_name = binding.label if binding.label in source.columns else None
     if label and label_name is None:
         match = nearest(binding.label or "label", source.columns)
         raise DataError(
             f"{source.name} has no label {binding.label!r}", hint=f"did you mean {match!r}?" if match else None
         )
-    names = [feature.name for feature in features] + ([] if label_name is None else [label_name])
-    shape = () if binding.binary else (len(binding.classes),)
+    unscored = replace(binding, label=label_name, score=NO_SCORE, weight=None, node_id=None)
     parts: list[Batch] = []
     rows = 0
-    with reading(source.name):
-        for frame in source.raw.select(names).collect_batches():
-            codes = None if label_name is None else class_indices(frame[label_name], binding, rows)
-            if codes is not None and (codes == UNKNOWN).any():
-                row = rows + int((codes == UNKNOWN).argmax())
-                raise DataError(f"{source.name} has no label in row {row + 1}", hint="leave such rows out")
-            columns = {feature.name: feature_column(frame[feature.name], feature, rows) for feature in features}
-            parts.append(Batch(np.zeros((len(frame), *shape)), codes, None, columns))
-            rows += len(frame)
+    for frame in source.chunks(*bound_columns(unscored, label=True, features=True)):
+        encoded = encode(frame, unscored, label=True, features=True, offset=rows)
+        if encoded.first is not None:
+            raise DataError(
+                f"{source.name} has no label in row {rows + encoded.first[0] + 1}", hint="leave such rows out"
+            )
+        parts.append(encoded.batch)
+        rows += len(frame)
     if not rows:
         raise DataError(f"{source.name} has no rows")
-    return join_batches(parts)
+    joined = join_batches(parts)
+    return joined if binding.binary else replace(joined, score=np.zeros((rows, len(binding.classes))))
 
 
 def load_numbers(source: Source) -> FloatArray:
@@ -85,28 +77,22 @@ def load_numbers(source: Source) -> FloatArray:
 def sample_features(source: Source, features: Sequence[Feature], most: int) -> dict[str, Column]:
     """The features of at most `most` rows, evenly spaced over the table."""
     step = -(-source.rows() // most)
-    names = [feature.name for feature in features]
-    parts: dict[str, list[Column]] = {name: [] for name in names}
+    parts: dict[str, list[Column]] = {feature.name: [] for feature in features}
     rows = 0
-    with reading(source.name):
-        for frame in source.raw.select(names).collect_batches():
-            sample = frame.gather_every(step, -rows % step)
-            for feature in features:
-                parts[feature.name].append(feature_column(sample[feature.name], feature, rows))
-            rows += len(frame)
+    for frame in source.chunks(*parts):
+        sample = frame.gather_every(step, -rows % step)
+        for feature in features:
+            parts[feature.name].append(feature_column(sample[feature.name], feature, rows))
+        rows += len(frame)
     return {name: join_columns(columns) for name, columns in parts.items()}
 
 
 def load_edges(source: Source) -> Edges:
     """All edges of an edge list; a missing end stays missing."""
-    ends: list[tuple[Column, Column]] = []
-    with reading(source.name):
-        for frame in source.raw.select(_end_columns(source)).collect_batches():
-            source_ids, target_ids = (node_ids(column) for column in frame)
-            ends.append((source_ids, target_ids))
-    sources, targets = (join_columns([pair[end] for pair in ends]) for end in (0, 1))
-    nodes = tuple(sorted({*sources.levels, *targets.levels}))
-    return Edges(nodes, np.column_stack([end.recode(nodes, unseen=-1) for end in (sources, targets)]).astype(np.int64))
+    pairs = [[node_ids(column) for column in frame] for frame in source.chunks(*_end_columns(source))]
+    ends = [join_columns(list(parts)) for parts in zip(*pairs, strict=True)]
+    nodes = tuple(sorted({level for end in ends for level in end.levels}))
+    return Edges(nodes, np.column_stack([end.recode(nodes, unseen=-1) for end in ends]).astype(np.int64))
 
 
 def _end_columns(source: Source) -> tuple[str, str]:
@@ -125,8 +111,7 @@ def _end_columns(source: Source) -> tuple[str, str]:
 
 def load_nodes(source: Source, column: str) -> Column:
     """The ids of all rows of a table."""
-    with reading(source.name):
-        return join_columns([node_ids(frame[column]) for frame in source.raw.select(column).collect_batches()])
+    return join_columns([node_ids(chunk[column]) for chunk in source.chunks(column)])
 
 
 def read_costs(path: str | Path, classes: Sequence[str]) -> Matrix:
@@ -314,9 +299,8 @@ def _as_probabilities(values: FloatArray, wrong: dict[str, Mask]) -> FloatArray:
 def refuse_bad_members(source: Source, columns: MemberColumns) -> None:
     """Read the table, and refuse it if rows are bad."""
     count = Count(source.name, keep_going=False)
-    with reading(source.name):
-        for frame in source.raw.select(columns.names).collect_batches():
-            count.see(encode_members(frame, columns))
+    for frame in source.chunks(*columns.names):
+        count.see(encode_members(frame, columns))
     outside = count.why[_OUTSIDE]
     if outside > count.rows / 10:
         raise DataError(

@@ -32,7 +32,7 @@ from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.files import replacing
 from calcli.places import Database, Url, external_tables, folder, place, stores
 from calcli.tables.arrays import check_years
-from calcli.tables.arrow_types import OLDEST, ArrowTypes
+from calcli.tables.arrow_types import OLDEST, ArrowTypes, arrow_schema
 from calcli.tables.paths import JSON, SEPARATORS, Dialect, Format, compression_of, format_of, writing
 
 STDOUT = "-"
@@ -52,20 +52,10 @@ def write(
     arrow_types: ArrowTypes | None = None,
     dialect: Dialect | None = None,
 ) -> int:
-    """Write all rows and return their number.
+    """Write all rows in a stream and return their number.
 
-    Parameters
-    ----------
-    frame
-        Evaluated once, in a stream.
-    target
-        A path, or ``-`` for standard output, which needs `format`.
-    format
-        The format, if the suffix does not tell.
-    arrow_types
-        Types to restore in Parquet and Arrow files (`Source.arrow_types`).
-    dialect
-        How CSV or TSV is written, if not as by default.
+    The target ``-`` is standard output. `format` is needed there, and where a suffix does not tell. `arrow_types` are
+    restored in Parquet and Arrow files (`Source.arrow_types`); `dialect` is how CSV or TSV is written, if not as usual.
     """
     path = place(target)
     if isinstance(path, Database):
@@ -79,11 +69,8 @@ def write(
         )
     with writing(_shown(path)):
         rows = _Rows(frame, kind, arrow_types or {}, dialect)
-        with (
-            _opened(path) as (stream, replaces),
-            _packed(stream, compression if replaces else None) as packed,
-        ):
-            rows.put(packed, near=_folder_of(path) if replaces else None)
+        with _opened(path) as (stream, near), _packed(stream, None if near is None else compression) as packed:
+            rows.put(packed, near)
     return rows.count
 
 
@@ -101,9 +88,7 @@ def _insert(frame: pl.LazyFrame, database: Database) -> int:
             rows += len(part)
             yield from part.to_arrow(compat_level=OLDEST).to_batches()
 
-    external_tables.write_rows(
-        database, plain.collect_schema().to_frame().to_arrow(compat_level=OLDEST).schema, batches()
-    )
+    external_tables.write_rows(database, arrow_schema(plain.collect_schema()), batches())
     return rows
 
 
@@ -115,33 +100,28 @@ def write_bytes(data: bytes, target: str | os.PathLike[str]) -> None:
         stream.flush()
 
 
-def _folder_of(path: Path | Url) -> Path:
-    """The directory of temporary files for a target."""
-    return path.parent if isinstance(path, Path) else Path(tempfile.gettempdir())
-
-
 def _shown(path: Path | Url) -> str:
     return "standard output" if str(path) == STDOUT else str(path)
 
 
 @contextlib.contextmanager
-def _opened(path: Path | Url) -> Iterator[tuple[IO[bytes], bool]]:
-    """A stream, and whether it is a temporary file that will replace `path`; else it is the target itself."""
+def _opened(path: Path | Url) -> Iterator[tuple[IO[bytes], Path | None]]:
+    """A temporary file that will replace `path`, with the directory of such files; or the target itself, with None."""
     if isinstance(path, Url):
         with tempfile.TemporaryFile() as copy:
-            yield copy, True
+            yield copy, Path(tempfile.gettempdir())
             copy.seek(0)
             stores.put(path, copy)
     elif str(path) == STDOUT:
         if sys.stdout is None:
             raise FileSystemError("cannot write standard output: it is closed")
-        yield sys.stdout.buffer, False
+        yield sys.stdout.buffer, None
     elif _is_special(path):
         with path.open("wb") as device:
-            yield device, False
+            yield device, None
     else:
         with replacing(path) as stream:
-            yield stream, True
+            yield stream, path.parent
 
 
 class _Rows:
@@ -172,8 +152,8 @@ class _Rows:
             raise
         return batch
 
-    def put(self, stream: IO[bytes], *, near: Path | None = None) -> None:
-        """Write everything and flush it. `near` is the directory of the target, None if that is no regular file."""
+    def put(self, stream: IO[bytes], near: Path | None) -> None:
+        """Write everything and flush it; `near` is the directory of temporary files, as of `_opened`."""
         outlet = _Outlet(stream)
         try:
             if near is not None and self.kind == "parquet" and not self.arrow_types:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, cast
@@ -24,17 +24,10 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.files import as_text
-from calcli.tables.arrow_types import (
-    ArrowTypes,
-    as_enums,
-    levels_of,
-    ordered_dictionaries,
-    readable,
-    refuse_unknown_types,
-    types_to_restore,
-)
+from calcli.places import Place
+from calcli.tables.arrow_types import ArrowTypes
 from calcli.tables.paths import SEPARATORS, Dialect, Format, Inputs, find_inputs, one_line, reading
-from calcli.tables.scan import LocalFile, scan_typed
+from calcli.tables.scan import LocalFile, scan_table, scan_typed
 from calcli.tables.spool import Spool
 from calcli.tables.text import cast_text, in_their_dialect, infer_schema, scan_text
 
@@ -56,6 +49,8 @@ Schema: TypeAlias = Mapping[str, pl.DataType]
 ITEM = re.compile(r"\[(-?\d{1,9})\]")
 EXP = re.compile(r"exp\((.+)\)", re.DOTALL)
 
+NO_INPUTS = Inputs((), None)
+
 
 @dataclass(frozen=True)
 class FileFact:
@@ -73,33 +68,13 @@ class FileFact:
 
     def to_json(self) -> dict[str, str | int | None]:
         """The entry of a report or a manifest."""
-        path = None if self.path is None else as_text(self.path)
-        plain: dict[str, str | int | None] = {"path": path, "bytes": self.bytes, "sha256": self.sha256}
-        return plain if self.query is None else {**plain, "query": self.query}
+        entry = {**asdict(self), "path": None if self.path is None else as_text(self.path)}
+        return {key: value for key, value in entry.items() if key != "query" or value is not None}
 
 
+@dataclass(eq=False, repr=False)
 class Source:
     """A table that can be read as often as needed.
-
-    Attributes
-    ----------
-    name
-        Its name in messages.
-    format
-        None for frames.
-    paths
-        The files; none for frames and standard input.
-    raw
-        The columns as they are in the file, then those that are computed (`find`). In text formats every column is a
-        String, so that ``007`` and ``1.50`` pass through unchanged; `text.as_written` restores decimal commas.
-    text
-        Whether it is a text format.
-    dialect
-        How files in a text format are written.
-    arrow_types
-        The types that polars does not have, for `sink.write` to restore.
-    stem
-        The name of a single input file without suffixes; None for everything else.
 
     Examples
     --------
@@ -109,30 +84,48 @@ class Source:
     (('prob', 'label'), 2)
     """
 
-    def __init__(
-        self,
-        raw: pl.LazyFrame,
-        *,
-        name: str,
-        format: Format | None = None,  # noqa: A002 the word of the command line
-        arrow_types: ArrowTypes | None = None,
-        inputs: Inputs | None = None,
-        local: Sequence[Path] = (),
-        spool: Spool | None = None,
-        dialect: Dialect | None = None,
-    ) -> None:
-        self.raw = raw
-        self.name = name
-        self.format = format
-        self.text = format in SEPARATORS
-        self.dialect = dialect
-        self.arrow_types: ArrowTypes = arrow_types or {}
-        self.stem = inputs.stem if inputs else None
-        self.paths = tuple(file.path for file in inputs.files if file.path is not None) if inputs else ()
-        self._inputs = inputs
-        self._local = tuple(local)
-        self._spool = spool
-        self._computed: dict[str, pl.DataType] = {}
+    raw: pl.LazyFrame
+    """The columns as they are in the file, then those that are computed (`find`). In text formats every column is a
+    String, so that ``007`` and ``1.50`` pass through unchanged; `text.as_written` restores decimal commas.
+    """
+
+    name: str
+    """Its name in messages."""
+
+    format: Format | None = None
+    """None for frames."""
+
+    arrow_types: ArrowTypes = field(default_factory=dict)
+    """The types that polars does not have, for `sink.write` to restore."""
+
+    inputs: Inputs = NO_INPUTS
+    """The files as they are named; none for frames."""
+
+    local: Sequence[Path] = ()
+    """The regular, uncompressed files that are read in their places."""
+
+    spool: Spool = field(default_factory=Spool)
+    """The owner of those that are temporary copies."""
+
+    dialect: Dialect | None = None
+    """How files in a text format are written."""
+
+    _computed: dict[str, pl.DataType] = field(default_factory=dict, init=False)
+
+    @property
+    def text(self) -> bool:
+        """Whether it is in a text format."""
+        return self.format in SEPARATORS
+
+    @property
+    def stem(self) -> str | None:
+        """The name of a single input file without suffixes; None for everything else."""
+        return self.inputs.stem
+
+    @property
+    def paths(self) -> tuple[Place, ...]:
+        """The files; none for frames and standard input."""
+        return tuple(file.path for file in self.inputs.files if file.path is not None)
 
     def __enter__(self) -> Self:
         return self
@@ -142,8 +135,7 @@ class Source:
 
     def close(self) -> None:
         """Delete the temporary files."""
-        if self._spool is not None:
-            self._spool.clear()
+        self.spool.clear()
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -209,6 +201,11 @@ class Source:
         types = self._schema
         return self.raw.select(cast_text(name, types[name]) if name in types else pl.col(name) for name in names)
 
+    def chunks(self, *columns: str) -> Iterator[pl.DataFrame]:
+        """These columns as they are in the file, in chunks of rows."""
+        with reading(self.name):
+            yield from self.raw.select(columns).collect_batches()
+
     def rows(self) -> int:
         """The number of rows."""
         return self._rows
@@ -232,7 +229,7 @@ class Source:
         if len(self.paths) < 2:  # standard input comes alone
             return tuple(self.rows() for _ in self.files())
         separator, counts = None if self.dialect is None else self.dialect.separator, []
-        for path in self._local:
+        for path in self.local:
             inputs = replace(find_inputs(path, self.format), separator=separator)
             with _from_files(inputs, Spool()) as part:  # it may have no rows
                 counts.append(part.rows())
@@ -244,16 +241,13 @@ class Source:
 
     @cached_property
     def _files(self) -> tuple[FileFact, ...]:
-        spool = self._spool
-        if self._inputs is None or spool is None:
-            return ()
         facts = []
-        for file, local in zip(self._inputs.files, self._local, strict=True):
-            content = spool.original(file) or local
+        for file, local in zip(self.inputs.files, self.local, strict=True):
+            content = self.spool.original(file) or local
             with reading(file.name), content.open("rb") as stream:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
                 path = None if file.path is None else str(file.path)
-                facts.append(FileFact(path, stream.tell(), digest, spool.asked(file)))
+                facts.append(FileFact(path, stream.tell(), digest, self.spool.asked(file)))
         return tuple(facts)
 
 
@@ -312,23 +306,12 @@ def _refuse_without_rows(source: Source) -> None:
 def _from_files(inputs: Inputs, spool: Spool) -> Source:
     kind = inputs.format
     files = [LocalFile(spool.local(file), file.name, kind, file.partition) for file in inputs.files]
-    dialect = None
+    local = [file.path for file in files]
     if kind in SEPARATORS:
         files = in_their_dialect(files, inputs.separator)
-        dialect = files[0].dialect
-        frame, arrow_types = scan_text(files), None
-    else:
-        frame, arrow_types = scan_typed(files)
-    return Source(
-        frame,
-        name=inputs.name,
-        format=kind,
-        arrow_types=arrow_types,
-        inputs=inputs,
-        local=[file.path for file in files],
-        spool=spool,
-        dialect=dialect,
-    )
+        return Source(scan_text(files), inputs.name, kind, {}, inputs, local, spool, files[0].dialect)
+    frame, arrow_types = scan_typed(files)
+    return Source(frame, inputs.name, kind, arrow_types, inputs, local, spool)
 
 
 def _from_memory(data: object) -> Source:
@@ -337,7 +320,8 @@ def _from_memory(data: object) -> Source:
         source = Source(data.lazy(), name=name)
     else:
         try:
-            source = _from_arrow(_as_table(data), name)
+            part = scan_table(_as_table(data), name)
+            source = Source(part.frame, name, arrow_types=part.arrow_types)
         except (pl.exceptions.PolarsError, pa.ArrowException, TypeError, ValueError) as error:
             raise DataError(f"{name} cannot be read: {one_line(error)}") from error
     _refuse_without_rows(source)
@@ -354,16 +338,6 @@ def _as_table(data: object) -> pa.Table:
     raise UsageError(
         f"cannot read rows from a {type(data).__name__}", hint="pass paths, or a frame of polars, pandas or pyarrow"
     )
-
-
-def _from_arrow(table: pa.Table, name: str) -> Source:
-    refuse_unknown_types(table.schema, name, "memory")
-    levels = {
-        column: levels_of([chunk.dictionary for chunk in table.column(column).chunks])
-        for column in ordered_dictionaries(table.schema)
-    }
-    frame = as_enums(pl.DataFrame(table.cast(readable(table.schema))).lazy(), levels)
-    return Source(frame, name=name, arrow_types=types_to_restore(table.schema, frame.collect_schema()))
 
 
 class Computed(NamedTuple):

@@ -23,7 +23,7 @@ import pyarrow as pa
 from calcli.errors import DataError, FileSystemError
 from calcli.files import as_text, create_locked, remove_folder_unless_locked
 from calcli.places import Database, Lake, Url, external_tables, stores
-from calcli.tables.paths import JSON, InputFile, one_line, reading
+from calcli.tables.paths import JSON, InputFile, compression_of, one_line, reading
 
 CHUNK = 1 << 20
 
@@ -75,8 +75,8 @@ class Spool:
             return self._unpacked(self._copy(sys.stdin.buffer), file.name)
         here = file.path if isinstance(file.path, Path) else self._fetch(file.path)
         with here.open("rb") as stream:  # fails now, not in the middle of a query, if it may not be read
-            if file.compression is not None:
-                return self._unpack(stream, file.compression, file.name)
+            if (compression := compression_of(file.path)) is not None:
+                return self._unpack(stream, compression, file.name)
             path = here if here.is_file() else self._copy(stream)
         return path if file.format in ("parquet", "ipc") else self._unpacked(path, file.name)
 

@@ -80,14 +80,12 @@ class WeightSums:
 
     def __iadd__(self, other: Self) -> Self:
         """Add the sums over other weights."""
-        here, there = self.exponent, other.exponent
+        one, two = self.exponent, other.exponent
         self.count, self.whole = self.count + other.count, self.whole and other.whole
         self.least, self.greatest = min(self.least, other.least), max(self.greatest, other.greatest)
-        shifts = here - self.exponent, there - self.exponent
-        self.total = sum(math.ldexp(part.total, shift) for part, shift in zip((self, other), shifts, strict=True))
-        self.squares = sum(
-            math.ldexp(part.squares, 2 * shift) for part, shift in zip((self, other), shifts, strict=True)
-        )
+        one, two = one - self.exponent, two - self.exponent
+        self.total = math.ldexp(self.total, one) + math.ldexp(other.total, two)
+        self.squares = math.ldexp(self.squares, 2 * one) + math.ldexp(other.squares, 2 * two)
         return self
 
     @property

@@ -34,18 +34,13 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_the_same_run_finds_its_parts(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("key", "found"), [("aa", (b"1", b"2", None)), ("bb", (None, None, None))])
+def test_the_same_run_finds_its_parts_another_none_and_each_sweeps_in_the_end(
+    tmp_path: Path, key: str, found: tuple[bytes | None, ...]
+) -> None:
     stopped(tmp_path / "ens", "aa", one=b"1", two=b"2")
-    with checkpoint(tmp_path / "ens", "aa") as kept:
-        assert (kept.get("one"), kept.get("two"), kept.get("three")) == (b"1", b"2", None)
-        kept.finish()
-    assert names(tmp_path) == []
-
-
-def test_another_run_finds_nothing_and_sweeps_in_the_end(tmp_path: Path) -> None:
-    stopped(tmp_path / "ens", "aa", one=b"1")
-    with checkpoint(tmp_path / "ens", "bb") as kept:
-        assert kept.get("one") is None
+    with checkpoint(tmp_path / "ens", key) as kept:
+        assert (kept.get("one"), kept.get("two"), kept.get("three")) == found
         kept.finish()
     assert names(tmp_path) == []
 

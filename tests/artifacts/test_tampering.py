@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import random
+import shutil
 from contextlib import suppress
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from calcli.artifacts import store
 from calcli.errors import ArtifactError
-from tests.support.artifacts import draft, generation, npy, put, replace_payload, rewrite_manifest, state, zipped
+from tests.support.artifacts import generation, npy, put, replace_payload, rewrite_manifest, zipped
 
 PLACES = range(5)  # the payloads of `put`
 
@@ -30,6 +31,14 @@ def refused(directory, match="."):
     with pytest.raises(ArtifactError, match=match) as caught:
         store.read(directory)
     assert "\n" not in str(caught.value)
+
+
+def whole_manifest(directory):
+    """The manifest as it was written, before examples are written over it."""
+    kept = directory.with_name("whole.json")
+    if not kept.exists():
+        shutil.copy(directory / "manifest.json", kept)
+    return kept.read_bytes()
 
 
 def payloads(directory):
@@ -183,28 +192,23 @@ def test_nothing_is_unpickled(artifact):
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
-def test_whatever_is_written_over_the_manifest(tmp_path_factory, data):
-    directory = tmp_path_factory.mktemp("a")
-    put(directory, 1)
-    path = directory / "manifest.json"
-    text = bytearray(path.read_bytes())
+def test_whatever_is_written_over_the_manifest(artifact, data):
+    text = bytearray(whole_manifest(artifact))
     for place, byte in data.draw(st.lists(st.tuples(st.integers(0, len(text) - 1), st.integers(0, 255)), max_size=3)):
         text[place] = byte
-    path.write_bytes(text)
+    (artifact / "manifest.json").write_bytes(text)
     with suppress(ArtifactError):
-        store.read(directory)
+        store.read(artifact)
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_whatever_value_stands_in_the_manifest(tmp_path_factory, data):
-    directory = tmp_path_factory.mktemp("a")
-    store.write(directory, draft(), {"state": state()})
-    manifest = json.loads((directory / "manifest.json").read_bytes())
+def test_whatever_value_stands_in_the_manifest(artifact, data):
+    manifest = json.loads(whole_manifest(artifact))
     odd = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.lists(st.none()) | st.just({})
     target = data.draw(st.sampled_from([manifest, manifest["payloads"][0]]))
     target[data.draw(st.sampled_from(sorted(target)))] = data.draw(odd)
-    (directory / "manifest.json").write_text(json.dumps(manifest))
+    (artifact / "manifest.json").write_text(json.dumps(manifest))
     with suppress(ArtifactError):
-        store.read(directory)
+        store.read(artifact)

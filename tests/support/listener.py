@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from calcli.listener import Silent
+from calcli.listener import Listener
 
 
-class Recorder(Silent):
+class Recorder(Listener):
     """Keeps stages, steps with their words, notes, and the threads that reported; `stop_at` interrupts a stage."""
 
     def __init__(self, stop_at: str = "") -> None:

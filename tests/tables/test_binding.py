@@ -25,6 +25,7 @@ LABELS = {
     "13": [1, 3, 1, 3],
     "ones": [1, 1, 1, 1],
     "YN": ["N", "Y", "N", "Y"],
+    "ab": ["a", "b", "a", "b"],
 }
 
 
@@ -46,9 +47,8 @@ def bound(label: str, names: Sequence[str], flags: Flags = Flags()) -> Binding:
     [
         ("01", ["logit"], {}, "logit", ["logit"], (0, 1)),
         ("01", ["prob"], {}, "prob", ["prob"], (0, 1)),
-        ("01", ["proba"], {}, "prob", ["proba"], (0, 1)),
-        ("01", ["probability"], {}, "prob", ["probability"], (0, 1)),
-        ("01", ["pred_proba"], {}, "prob", ["pred_proba"], (0, 1)),
+        *(("01", [name], {}, "prob", [name], (0, 1)) for name in ("proba", "probability", "pred_proba")),
+        *(("01", [name], {}, "prob", [name], (0, 1)) for name in ("y_pred", "prediction", "proba_1")),
         ("01", ["p", "p_value", "p_0"], {}, "prob", ["p"], (0, 1)),
         ("01", ["score", "score_home", "score_away"], {}, "prob", ["score"], (0, 1)),
         ("01", ["prob_1", "prob_0"], {}, "prob", ["prob_0", "prob_1"], (0, 1)),
@@ -72,18 +72,16 @@ def bound(label: str, names: Sequence[str], flags: Flags = Flags()) -> Binding:
         ("01", ["m_0", "m_1"], {"logit": "m"}, "logit", ["m_0", "m_1"], (0, 1)),
         ("012", ["m_0", "m_1", "m_2", "m"], {"prob": "m"}, "prob", ["m_0", "m_1", "m_2"], (0, 1, 2)),
         ("01", ["prob", "proba"], {"ignore": ("proba",)}, "prob", ["prob"], (0, 1)),
-        ("01", ["y_pred"], {}, "prob", ["y_pred"], (0, 1)),
-        ("01", ["prediction"], {}, "prob", ["prediction"], (0, 1)),
         ("01", ["y_score", "prediction"], {}, "prob", ["y_score"], (0, 1)),
         ("01", ["y_pred", "y_prob"], {}, "prob", ["y_prob"], (0, 1)),
         ("01", ["y_pred", "proba_1"], {}, "prob", ["proba_1"], (0, 1)),
         ("01", ["y_pred_1", "y_pred_0"], {}, "prob", ["y_pred_0", "y_pred_1"], (0, 1)),
-        ("01", ["proba_1"], {}, "prob", ["proba_1"], (0, 1)),
         ("01", ["probability_1", "probability_mean"], {}, "prob", ["probability_1"], (0, 1)),
         ("01", ["probability_1", "probability_0"], {}, "prob", ["probability_0", "probability_1"], (0, 1)),
         ("13", ["prob_3"], {}, "prob", ["prob_3"], (1, 3)),
         ("YN", ["prob_Y"], {}, "prob", ["prob_Y"], ("N", "Y")),
         ("YN", ["prob_N"], {"positive": "N"}, "prob", ["prob_N"], ("N", "Y")),
+        *(("ab", ["prob"], {"positive": name}, "prob", ["prob"], ("a", "b")) for name in "ab"),
         ("012", ["y_prob_0", "y_prob_1", "y_prob_2"], {}, "prob", ["y_prob_0", "y_prob_1", "y_prob_2"], (0, 1, 2)),
     ],
 )
@@ -246,12 +244,6 @@ def test_labels_that_are_no_classes(values: Any, message: str) -> None:
         bind(table({"label": values, "prob": [0.5] * len(values)}))
 
 
-@pytest.mark.parametrize("positive", ["a", "b"])
-def test_positive_flag(positive: str) -> None:
-    binding = bind(table({"label": ["a", "b"], "prob": [0.5, 0.5]}), Flags(positive=positive), features=False)
-    assert (binding.positive, binding.classes) == (positive, ("a", "b"))
-
-
 def two_scores(noise: float = 0.0) -> dict[str, Any]:
     z = np.random.default_rng(0).normal(scale=5, size=3000)
     z[:3] = [40.0, -40.0, 0.0]  # beyond the clip both say 1e-12
@@ -390,10 +382,10 @@ def test_labels_of_another_type_but_the_same_values(values: list[Any]) -> None:
 
 @pytest.mark.parametrize(("values", "said"), [([0, 2], "2"), (["0", "yes"], "'yes'"), ([0, 1, -1], "-1")])
 def test_an_unseen_label(values: list[Any], said: str) -> None:
-    data = table({"label": values, "logit": [1.0] * len(values)})
+    data, known = table({"label": values, "logit": [1.0] * len(values)}), artifact()
     with pytest.raises(DataError, match=f"the label {said} is not a class of"):
-        bind(data, known=artifact(), features=False)
-    assert bind(data, known=artifact(), need_label=False, features=False).label == "label"
+        bind(data, known=known, features=False)
+    assert bind(data, known=known, need_label=False, features=False).label == "label"
 
 
 def test_what_an_artifact_froze_stays() -> None:

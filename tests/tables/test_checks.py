@@ -92,9 +92,7 @@ def test_two_logits_are_one_log_odds() -> None:
     assert encoded(columns, binding("logit", "v_0", "v_1")).batch.score.tolist() == [3.0, -0.5]
     flipped = binding("logit", "v_0", "v_1", positive=0)
     assert encoded(columns, flipped).batch.score.tolist() == [-3.0, 0.5]
-
-
-def test_two_logits_as_far_apart_as_numbers_go() -> None:
+    # as far apart as numbers go
     chunk = encoded({"l_0": [-1e308, 1e308, INF], "l_1": [1e308, -1e308, INF]}, binding("logit", "l_0", "l_1"))
     largest = float(np.finfo(np.float64).max)
     assert chunk.batch.score[:2].tolist() == [largest, -largest]
@@ -219,26 +217,26 @@ def test_rounding_is_no_reason(p: float) -> None:
     assert chunk.batch.score == encoded({"prob": [float(round(p))]}, binding("prob", "prob")).batch.score
 
 
-def test_a_row_with_two_reasons_is_one_bad_row() -> None:
-    columns = {"logit": [None, 1.0, 2.0], "label": [None, None, 1]}
-    with pytest.raises(DataError, match=r"2 bad rows of 3 \(the label is missing: 2, the score is missing: 1\)"):
-        load(table(columns), binding("logit", "logit"), features=False)
+TWICE = pl.DataFrame({"logit": [None, 1.0, 2.0], "label": [None, None, 1]})
 
 
-def test_only_bad_rows() -> None:
-    with pytest.raises(DataError, match="2 bad rows of 2"):
-        load(table({"logit": [None, NAN], "label": [0, 1]}), binding("logit", "logit"), features=False, bad_rows="null")
-
-
-def test_no_rows() -> None:
-    source = open_source(pl.LazyFrame({"logit": [], "label": []}, schema={"logit": pl.Float64, "label": pl.Int64}))
-    with pytest.raises(DataError, match="has no rows"):
-        load(source, binding("logit", "logit"), features=False)
+@pytest.mark.parametrize(
+    ("frame", "bad_rows", "message"),
+    [
+        (TWICE, "fail", r"2 bad rows of 3 \(the label is missing: 2, the score is missing: 1\)"),
+        (TWICE[:2], "null", "2 bad rows of 2"),
+        (TWICE.clear(), "fail", "has no rows"),
+    ],
+)
+def test_tables_without_good_rows_and_rows_with_two_reasons(frame: pl.DataFrame, bad_rows: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        load(open_source(frame.lazy()), binding("logit", "logit"), features=False, bad_rows=bad_rows)
 
 
 # ------------------------------------------------------------------------------------------------------ features
 
 
+ZYX = pl.Enum(["z", "y", "x"])
 FEATURES = (Feature("c", "category", "String"), Feature("n", "number", "Float64"), Feature("b", "boolean", "Boolean"))
 
 
@@ -262,32 +260,20 @@ def test_features_as_columns(columns: dict[str, Any]) -> None:
     assert chunk.bad is None
 
 
-@pytest.mark.parametrize("dtype", [pl.Categorical, pl.Enum(["z", "y", "x"])])
-def test_categories_of_any_type(dtype: Any) -> None:
-    frame = pl.DataFrame({"logit": [0.0] * 3, "c": pl.Series(["y", None, "x"], dtype=dtype)})
-    column = encode(frame, binding("logit", "logit", features=FEATURES[:1]), label=False, features=True).batch.features[
-        "c"
-    ]
-    assert (column.levels, column.values.tolist()) == (("x", "y"), [1, -1, 0])
-
-
-def test_a_category_without_a_value() -> None:
-    for values in (
-        [None, None],
-        pl.Series([None, None], dtype=pl.String),
-        pl.Series([None, None], dtype=pl.Categorical),
-    ):
-        batch = encoded(
-            {"logit": [0.0, 0.0], "c": values}, binding("logit", "logit", features=FEATURES[:1]), features=True
-        ).batch
-        assert (batch.features["c"].levels, batch.features["c"].values.tolist()) == ((), [-1, -1])
-
-
-def test_numbers_as_categories_and_booleans_as_numbers() -> None:
-    frame = {"logit": [0.0, 0.0], "c": [10, 9], "n": [True, None]}
-    batch = encoded(frame, binding("logit", "logit", features=FEATURES[:2]), features=True).batch
-    assert batch.features["c"].levels == ("10", "9")
-    np.testing.assert_array_equal(batch.features["n"].values, [1.0, NAN])
+@pytest.mark.parametrize(
+    ("values", "levels", "codes"),
+    [
+        *((pl.Series(["y", None, "x"], dtype=dtype), ("x", "y"), [1, -1, 0]) for dtype in (pl.Categorical, ZYX)),
+        *((pl.Series([None] * 2, dtype=dtype), (), [-1, -1]) for dtype in (pl.Null, pl.String, pl.Categorical)),
+        ([10, 9], ("10", "9"), [0, 1]),
+    ],
+)
+def test_categories_of_any_type(values: Any, levels: tuple[str, ...], codes: list[int]) -> None:
+    """Beside a boolean that is taken for a number."""
+    frame = {"logit": [0.0] * len(codes), "c": values, "n": [True, None, None][: len(codes)]}
+    found = encoded(frame, binding("logit", "logit", features=FEATURES[:2]), features=True).batch.features
+    assert (found["c"].levels, found["c"].values.tolist()) == (levels, codes)
+    np.testing.assert_array_equal(found["n"].values, [1.0, NAN, NAN][: len(codes)])
 
 
 @pytest.mark.parametrize(
@@ -372,11 +358,7 @@ def test_the_first_bad_row_is_counted_over_chunks() -> None:
     source = in_chunks(frame, [20, 20, 20])
     with pytest.raises(DataError, match=r"2 bad rows of 100: the score is missing \(first in row 58\)"):
         load(source, bind(source), features=False)
-
-
-def test_features_are_not_held_unless_wanted() -> None:
-    source = open_source(ordinary())
-    assert load(source, bind(source), features=False).batch.features == {}
+    assert load(source, bind(source), features=False, bad_rows="null").batch.features == {}
 
 
 # --------------------------------------------------------------------------------------------------------- scale
@@ -390,30 +372,30 @@ def scaled(kind: str, values: Any, *, check: bool = True) -> Loaded:
     return load(table({"label": [0] * rows, **columns}), bound, features=False, check_scale=check, bad_rows="null")
 
 
-def test_logits_that_look_like_probabilities() -> None:
-    inside = np.linspace(0, 1, 20)
-    with pytest.raises(DataError, match=r"'x' looks like probabilities, not logits: all 20 values .*; pass --prob x"):
-        scaled("logit", inside)
-    assert scaled("logit", inside, check=False).rows == 20
-    assert scaled("logit", inside[:19]).rows == 19
-    assert scaled("logit", [*inside, 1.5]).rows == 21
-    assert scaled("logit", [*inside, -0.1]).rows == 21
+INSIDE = np.linspace(0, 1, 20)
+SHARES = {f"v_{k}": [share] * 25 for k, share in enumerate((0.2, 0.3, 0.5))}
 
 
-def test_many_logits_that_look_like_probabilities() -> None:
-    p = {f"v_{k}": [share] * 25 for k, share in enumerate((0.2, 0.3, 0.5))}
-    with pytest.raises(DataError, match=r"looks like probabilities.*--prob v"):
-        scaled("logit", p)
-    assert scaled("logit", {**p, "v_0": [0.9] * 25}).rows == 25
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        ("logit", INSIDE, r"'x' looks like probabilities, not logits: all 20 values .*; pass --prob x"),
+        ("logit", SHARES, r"looks like probabilities.*--prob v"),
+        ("prob", [-1.0, 2.0, 3.0, 0.5], r"'x' looks like logits, not probabilities: 3 of 4 rows .*; pass --logit x"),
+        ("prob", [0.0, 20.0, 99.0, 100.0], r"'x' looks like percentages, .*; divide it by 100"),
+        ("prob", {"v_0": [1.0, -3.0], "v_1": [-5.0, 3.0], "v_2": [0.0, 0.0]}, r"--logit v"),
+    ],
+)
+def test_scores_that_look_like_something_else(kind: str, values: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        scaled(kind, values)
 
 
-def test_probabilities_that_look_like_something_else() -> None:
-    with pytest.raises(DataError, match=r"'x' looks like logits, not probabilities: 3 of 4 rows .*; pass --logit x"):
-        scaled("prob", [-1.0, 2.0, 3.0, 0.5])
-    with pytest.raises(DataError, match=r"'x' looks like percentages, .*; divide it by 100"):
-        scaled("prob", [0.0, 20.0, 99.0, 100.0])
-    with pytest.raises(DataError, match=r"--logit v"):
-        scaled("prob", {"v_0": [1.0, -3.0], "v_1": [-5.0, 3.0], "v_2": [0.0, 0.0]})
+def test_scores_that_may_be_what_they_are_called() -> None:
+    assert scaled("logit", INSIDE, check=False).rows == 20
+    for logits in (INSIDE[:19], [*INSIDE, 1.5], [*INSIDE, -0.1]):
+        assert scaled("logit", logits).rows == len(logits)
+    assert scaled("logit", {**SHARES, "v_0": [0.9] * 25}).rows == 25
     assert scaled("prob", [0.5] * 19 + [1.1]).rows_bad == 1
 
 

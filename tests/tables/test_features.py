@@ -31,10 +31,6 @@ def cycle(*values: Any) -> pl.Series:
     return pl.Series([values[row % len(values)] for row in range(ROWS)])
 
 
-def put_frame(frame: pl.DataFrame, path: Path) -> None:
-    put(path, frame)
-
-
 @pytest.mark.parametrize(
     ("values", "role"),
     [
@@ -65,14 +61,9 @@ def test_roles(values: pl.Series, role: str) -> None:
         ("p", cycle(0.1, 0.2), None),
         ("p_value", cycle(0.1, 0.2), "feature"),
         ("probs", cycle(0.1, 0.2), "feature"),
-        ("calibrated", cycle(0.1, 0.2), "written by calcli"),
-        ("calibrated_a", cycle(0.1, 0.2), "written by calcli"),
-        ("uncertainty_total", cycle(0.1, 0.2), "written by calcli"),
+        *((name, cycle(0.1, 0.2), "written by calcli") for name in ("calibrated", "calibrated_a", "uncertainty_total")),
         ("uncertain", cycle(0.1, 0.2), "feature"),
-        ("id", cycle(1, 2), "named like an id"),
-        ("node_id", cycle(1, 2), "named like an id"),
-        ("row_id", cycle(1, 2), "named like an id"),
-        ("index", cycle(1, 2), "named like an id"),
+        *((name, cycle(1, 2), "named like an id") for name in ("id", "node_id", "row_id", "index")),
         ("site_id", cycle(1, 2), "feature"),
         ("user_id", cycle(1, 2), "named like a group id"),
         ("customerKey", cycle("a", "b"), "named like a group id"),
@@ -105,10 +96,13 @@ def test_what_is_dropped(name: str, values: pl.Series, reason: str | None) -> No
         assert [(gone.column, gone.reason) for gone in binding.dropped] == [(name, reason)]
 
 
-def test_order_is_the_table_s_and_every_column_is_accounted_for() -> None:
-    binding = bind(open_source(ordinary()))
-    assert [feature.name for feature in binding.features] == ["site", "age", "member"]
-    assert [gone.column for gone in binding.dropped] == ["id", "day"]
+def test_order_is_the_table_s_and_every_column_is_accounted_for(tmp_path: Path) -> None:
+    for data in (ordinary(), put(tmp_path / "a.csv", ordinary())):
+        with open_source(data) as source:
+            binding = bind(source)
+        roles = [(feature.name, feature.role) for feature in binding.features]
+        assert roles == [("site", "category"), ("age", "number"), ("member", "boolean")]
+        assert [gone.column for gone in binding.dropped] == ["id", "day"]
 
 
 def test_flags_override() -> None:
@@ -170,15 +164,6 @@ def test_a_head_that_repeats_spares_the_full_pass(monkeypatch: pytest.MonkeyPatc
     assert read < 100 * 100
 
 
-def test_text_columns_are_features_by_what_they_hold(tmp_path: Path) -> None:
-    with open_source(put(tmp_path / "a.csv", ordinary())) as source:
-        binding = bind(source)
-    assert [(feature.name, feature.role) for feature in binding.features] == [
-        ("site", "category"), ("age", "number"), ("member", "boolean"),
-    ]  # fmt: skip
-    assert [gone.column for gone in binding.dropped] == ["id", "day"]
-
-
 EVERY_TYPE = {
     "number": cycle(0.5, None, 2.5),
     "whole": cycle(1, 2, None),
@@ -209,11 +194,10 @@ def by_pyarrow(frame: pl.DataFrame, path: Path) -> None:
 
 
 WRITERS: dict[str, tuple[str, Callable[[pl.DataFrame, Path], object]]] = {
-    "parquet": ("parquet", put_frame),
-    "ipc": ("arrow", put_frame),
-    "csv": ("csv", put_frame),
-    "tsv": ("tsv", put_frame),
-    "ndjson": ("ndjson", put_frame),
+    **{
+        suffix: (suffix, lambda frame, path: put(path, frame))
+        for suffix in ("parquet", "arrow", "csv", "tsv", "ndjson")
+    },
     "pandas": ("csv", lambda frame, path: frame.to_pandas().to_csv(path, index=False)),
     "pyarrow": ("csv", by_pyarrow),
     "duckdb": ("csv", by_duckdb),

@@ -9,27 +9,16 @@ from calcli.tables.paths import compression_of, format_of
 @pytest.mark.parametrize(
     ("name", "format"),
     [
-        ("a.parquet", "parquet"),
-        ("a.pq", "parquet"),
-        ("a.csv", "csv"),
-        ("A.CSV", "csv"),
-        ("a.b.csv.gz", "csv"),
-        ("a.tsv", "tsv"),
-        ("a.tsv.zst", "tsv"),
-        ("a.arrow", "ipc"),
-        ("a.feather", "ipc"),
-        ("a.ipc", "ipc"),
-        ("a.ndjson.zst", "ndjson"),
-        ("a.jsonl", "ndjson"),
+        *((f"a.{suffix}", "parquet") for suffix in ("parquet", "pq")),
+        *((name, "csv") for name in ("a.csv", "A.CSV", "a.b.csv.gz")),
+        *((f"a.{suffix}", "tsv") for suffix in ("tsv", "tsv.zst")),
+        *((f"a.{suffix}", "ipc") for suffix in ("arrow", "feather", "ipc")),
+        *((f"a.{suffix}", "ndjson") for suffix in ("ndjson.zst", "jsonl")),
         ("a.json.gz", "json"),
     ],
 )
 def test_format_by_suffix(name: str, format: str) -> None:  # noqa: A002
     assert format_of(name, None) == format
-
-
-def test_what_is_given_wins() -> None:
-    assert format_of("a.parquet", "CSV") == "csv"
 
 
 @pytest.mark.parametrize("name", ["a", "a.xlsx", "a.gz", "csv", "-"])
@@ -38,7 +27,8 @@ def test_no_format(name: str) -> None:
         format_of(name, None, flag="--input-format")
 
 
-def test_unknown_format_says_what_was_meant() -> None:
+def test_what_is_given_wins_and_must_be_known() -> None:
+    assert format_of("a.parquet", "CSV") == "csv"
     with pytest.raises(UsageError, match=r"--output-format: no format 'parket'; did you mean 'parquet'\?"):
         format_of("x", "parket", flag="--output-format")
 

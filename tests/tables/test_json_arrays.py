@@ -28,7 +28,8 @@ VALUES = st.one_of(
     indent=st.sampled_from([None, 0, 2]),
 )
 def test_every_object_becomes_a_line(tmp_path_factory, rows: list[dict[str, object]], chunk: int, indent: int) -> None:
-    path = put_text(tmp_path_factory.mktemp("json") / "a.json", json.dumps(rows, indent=indent, ensure_ascii=False))
+    path = tmp_path_factory.getbasetemp() / "array.json"
+    put_text(path, json.dumps(rows, indent=indent, ensure_ascii=False))
     assert spool.is_array(path)
     with pytest.MonkeyPatch.context() as patch, path.open() as stream:
         patch.setattr(spool, "CHUNK", chunk)
@@ -47,11 +48,6 @@ def test_arrays_are_read_like_lines(tmp_path: Path, name: str) -> None:
         assert source.typed().collect().equals(expected, null_equal=True)
 
 
-def test_lines_may_stand_in_a_file_named_json(tmp_path: Path) -> None:
-    with open_source(put_text(tmp_path / "a.json", '{"a": 1}\n{"a": null}\n')) as source:
-        assert source.typed().collect()["a"].to_list() == [1, None]
-
-
 @pytest.mark.parametrize("rows", [0, 1, 3, 200_000])
 def test_arrays_are_written_whole(tmp_path: Path, rows: int) -> None:
     frame = pl.DataFrame({"a": range(rows), "b": ['x\n"], ['] * rows})
@@ -59,7 +55,9 @@ def test_arrays_are_written_whole(tmp_path: Path, rows: int) -> None:
     assert json.loads((tmp_path / "a.json").read_text()) == frame.to_dicts()
 
 
-def test_numbers_stay_as_they_are_and_nan_is_null(tmp_path: Path) -> None:
+def test_lines_may_stand_in_a_file_named_json_where_numbers_stay_as_they_are_and_nan_is_null(tmp_path: Path) -> None:
+    with open_source(put_text(tmp_path / "lines.json", '{"a": 1}\n{"a": null}\n')) as source:
+        assert source.typed().collect()["a"].to_list() == [1, None]
     text = '[{"a": 0.1000000000000000055511151231257827, "b": 1}, {"a": NaN, "b": 12345678901234567}]'
     with open_source(put_text(tmp_path / "a.json", text)) as source:
         assert source.typed().collect().rows() == [(0.1, 1), (None, 12345678901234567)]

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from calcli.errors import DataError
-from calcli.tables.side_tables import encode_members, find_members, refuse_bad_members
+from calcli.tables.side_tables import MemberColumns, encode_members, find_members, refuse_bad_members
 from calcli.tables.source import open_source
 
 
@@ -18,22 +18,14 @@ def found(names, stem="m", variances=None):
         return find_members(source, stem, variances)
 
 
-def test_members_stand_in_the_order_of_their_numbers():
-    assert found(["m_10", "x", "m_2", "m_x", "mm_1"]).means == (("m_2",), ("m_10",))
-
-
-def test_members_by_class():
-    columns = found(["m_1_b", "m_0_a", "m_0_b", "m_1_a"])
-    assert columns.classes == ("a", "b")
-    assert columns.means == (("m_0_a", "m_0_b"), ("m_1_a", "m_1_b"))
+def test_members_stand_in_the_order_of_their_numbers_and_classes():
+    assert found(["m_10", "x", "m_2", "m_x", "mm_1"]) == MemberColumns((("m_2",), ("m_10",)))
+    by_class = MemberColumns((("m_0_a", "m_0_b"), ("m_1_a", "m_1_b")), (), ("a", "b"))
+    assert found(["m_1_b", "m_0_a", "m_0_b", "m_1_a"]) == by_class
     assert found(["m_0_0", "m_0_1", "m_1_0", "m_1_1"]).classes == ("0", "1")
-
-
-def test_members_with_variances():
-    columns = found(["v_1", "mu_0", "v_0", "mu_1"], "mu", "v")
-    assert columns.means == (("mu_0",), ("mu_1",))
-    assert columns.variances == ("v_0", "v_1")
-    assert columns.names == ["mu_0", "mu_1", "v_0", "v_1"]
+    with_variances = found(["v_1", "mu_0", "v_0", "mu_1"], "mu", "v")
+    assert with_variances == MemberColumns((("mu_0",), ("mu_1",)), ("v_0", "v_1"))
+    assert with_variances.names == ["mu_0", "mu_1", "v_0", "v_1"]
 
 
 @pytest.mark.parametrize(
@@ -69,9 +61,6 @@ def test_bad_rows_are_counted_and_do_no_harm():
     assert np.isfinite(encoded.mean).all()
     assert encoded.mean[3, 1] == 1.0
     assert "2 bad rows of 4 (a prediction is missing: 2, a prediction is infinite: 1)" in refused(frame)
-
-
-def test_words_in_a_text_file_are_no_numbers():
     frame = pl.DataFrame({"m_0": ["0.5", "high"], "m_1": ["0.25", "0.5"]})
     assert "1 bad row of 2: a prediction is not a number" in refused(frame)
 

@@ -13,7 +13,8 @@ from calcli.errors import DataError, UsageError
 from calcli.tables.binding import bind, bind_score
 from calcli.tables.binding_types import Flags
 from calcli.tables.checks import Tally
-from calcli.tables.load import load, read_batches
+from calcli.tables.load import load
+from calcli.tables.passes import Reading, read_rows
 from calcli.tables.scores import Scale
 from calcli.tables.source import Source, open_source
 from tests.support.tables import table
@@ -30,7 +31,7 @@ def together(source: Source, *columns: str, keep_going: bool = True, **flags: An
     raw = bind(source, Flags(**flags), features=False)
     bindings = [raw, *(bind_score(source, raw, column) for column in columns)]
     tally = Tally(source, keep_going=keep_going)
-    chunks = list(read_batches(tally, bindings, [None] * len(bindings)))
+    chunks = [batches for batches, _ in read_rows(tally, Reading(bindings, [None] * len(bindings)))]
     return chunks, tally
 
 
@@ -83,7 +84,7 @@ def test_the_scale_is_looked_at_where_asked() -> None:
     other = bind_score(source, raw, "calibrated")
     suspect = [None, Scale(other.score, flags=False)]
     with pytest.raises(DataError, match=r"looks like logits, not probabilities.*a probability is wanted here"):
-        list(read_batches(Tally(source, keep_going=True), [raw, other], suspect))
+        list(read_rows(Tally(source, keep_going=True), Reading([raw, other], suspect)))
 
 
 def test_a_score_is_a_column_or_a_stem() -> None:

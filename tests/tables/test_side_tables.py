@@ -30,19 +30,11 @@ def test_the_ends_are_found_by_name(names: tuple[str, str]) -> None:
     assert edges_of(frame) == [("a", "b"), ("b", "c")]
 
 
-def test_two_columns_of_any_name_are_the_ends() -> None:
-    assert edges_of(pl.DataFrame({"u": [1], "v": [2]})) == [("1", "2")]
-
-
-def test_other_tables_are_no_edge_list() -> None:
-    with pytest.raises(
-        DataError, match="is not an edge list: it has the columns a, b, c; name the two ends src and dst"
-    ):
+def test_two_columns_of_any_name_are_the_ends_and_a_missing_end_stays_missing() -> None:
+    assert edges_of(pl.DataFrame({"u": [1, None], "v": [None, 2]})) == [("1", None), (None, "2")]
+    said = "is not an edge list: it has the columns a, b, c; name the two ends src and dst"
+    with pytest.raises(DataError, match=said):
         edges_of(pl.DataFrame({"a": [1], "b": [2], "c": [3]}))
-
-
-def test_a_missing_end_stays_missing() -> None:
-    assert edges_of(pl.DataFrame({"src": [1, None], "dst": [None, 2]})) == [("1", None), (None, "2")]
 
 
 @pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt64, pl.Float64, pl.String, pl.Categorical])
@@ -83,9 +75,5 @@ def test_ids_are_read_with_the_rows_and_are_no_feature() -> None:
         assert [batch.node.levels[code] if code >= 0 else None for code in batch.node.values] == ["3", "1", None]
         np.testing.assert_array_equal(batch.take(np.array([1])).node.values, batch.node.values[[1]])
         np.testing.assert_array_equal(load_nodes(source, "county").values, batch.node.values)
-
-
-def test_an_absent_id_column_is_named() -> None:
-    frame = pl.DataFrame({"county": [3, 4], "label": [0, 1], "logit": [0.1, 2.0]})
-    with open_source(frame) as source, pytest.raises(DataError, match=r"--node-id: no column 'count'.*'county'"):
-        bind(source, Flags(node_id="count"), features=False)
+        with pytest.raises(DataError, match=r"--node-id: no column 'count'.*'county'"):
+            bind(source, Flags(node_id="count"), features=False)

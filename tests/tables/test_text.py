@@ -20,27 +20,9 @@ from calcli.tables.text import MISSING, infer_schema
 from tests.support.tables import ordinary, put_text
 
 VALUE = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+NUMBERS = ("", "007", "1.50", "-0", "1e5")
 TRICKY = st.sampled_from(
-    [
-        "",
-        "007",
-        "1.50",
-        "-0",
-        "1e5",
-        " a ",
-        "a,b",
-        "a\tb",
-        'say "x"',
-        '"',
-        "l\nm",
-        "l\r\nm",
-        "\r",
-        "NA",
-        "null",
-        "ü",
-        "☃",
-        "#",
-    ]
+    (*NUMBERS, " a ", "a,b", "a\tb", 'say "x"', '"', "l\nm", "l\r\nm", "\r", "NA", "null", "ü", "☃", "#")
 )
 NAME = st.text(st.characters(min_codepoint=1, exclude_categories=("Cs",)), max_size=12)
 CELL = st.none() | VALUE | TRICKY
@@ -101,7 +83,9 @@ def test_a_file_may_end_in_a_value_of_line_breaks_and_quotes(tmp_path: Path, val
         source.raw.collect()
 
 
-def test_null_and_empty_text_stay_apart(tmp_path: Path) -> None:
+def test_null_and_empty_text_stay_apart_and_one_column_keeps_its_empty_lines(tmp_path: Path) -> None:
+    with open_source(put_text(tmp_path / "one.csv", "a\n1\n\n2\n")) as source:
+        assert source.raw.collect()["a"].to_list() == ["1", None, "2"]
     path = put_text(tmp_path / "a.csv", 'a,b\n"",\n,""\n')
     with open_source(path) as source:
         assert source.raw.collect().rows() == [("", None), (None, "")]
@@ -183,10 +167,7 @@ def test_decimal_commas(tmp_path: Path) -> None:
         assert source.dialect is not None
         write(text.as_written(source.raw, source.dialect), tmp_path / "b.csv", dialect=source.dialect)
     assert (tmp_path / "b.csv").read_text() == EUROPEAN.replace('"1,5"', "1,5")
-
-
-def test_commas_between_fields_are_none_of_numbers(tmp_path: Path) -> None:
-    with open_source(put_text(tmp_path / "a.csv", 'a,b\n"1,5",x\n"2,5",y\n')) as source:
+    with open_source(put_text(tmp_path / "c.csv", 'a,b\n"1,5",x\n"2,5",y\n')) as source:  # they part its fields
         assert source.schema["a"] == pl.String
         assert source.raw.collect()["a"].to_list() == ["1,5", "2,5"]
 
@@ -204,11 +185,6 @@ def test_files_are_read_together_in_the_dialect_of_each(tmp_path: Path) -> None:
     put_text(tmp_path / "2.csv", "a|b\n0,5;x|2,5\n")
     with open_source(tmp_path) as source:
         assert source.raw.collect().rows() == [("1", "2"), ("0,5;x", "2.5")]
-
-
-def test_one_column_keeps_its_empty_lines(tmp_path: Path) -> None:
-    with open_source(put_text(tmp_path / "a.csv", "a\n1\n\n2\n")) as source:
-        assert source.raw.collect()["a"].to_list() == ["1", None, "2"]
 
 
 @pytest.mark.parametrize(

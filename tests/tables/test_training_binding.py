@@ -48,14 +48,11 @@ def test_what_the_label_is_by_itself(values, classes):
     assert [feature.name for feature in binding.features] == ["x"]
 
 
-def test_what_can_be_doubted_is_said():
+def test_what_can_be_doubted_is_said_and_the_user_decides():
     assert "3 different whole numbers" in bound(labelled([1, 2, 3])).notes[0]
     assert "regression" in bound(labelled([0.5, 2.0])).notes[0]
     assert bound(labelled([0, 1])).notes == ()
     assert bound(labelled([1, 2, 3]), task="class").notes == ()
-
-
-def test_the_user_decides():
     assert bound(labelled([0, 1, 1]), task="regression").regression
     assert len(bound(labelled(list(range(60))), task="class").classes) == 60
 
@@ -132,35 +129,28 @@ def test_an_artifact_knows():
         bound(labelled(["a", "b"]), known=amounts)
 
 
-class TestTheFeaturesOfAModel:
-    frame = pl.DataFrame({"b": ["x", "y"], "a": [0.5, 1.0], "c": [1, 2], "label": [0, 1]})
+def roles(names, categories, chosen=None):
+    with open_source(pl.DataFrame({"b": ["x", "y"], "a": [0.5, 1.0], "c": [1, 2], "label": [0, 1]})) as source:
+        flagged = bind_unscored(source, Flags(features=chosen)).features if chosen else None
+        return [(f.name, f.role) for f in model_features(source, names, categories, flagged)]
 
-    def found(self, names, categories, chosen=None):
-        with open_source(self.frame) as source:
-            flagged = bind_unscored(source, Flags(features=chosen)).features if chosen else None
-            return [(f.name, f.role) for f in model_features(source, names, categories, flagged)]
 
-    def test_by_name_in_its_order(self):
-        assert self.found(["a", "b"], [1]) == [("a", "number"), ("b", "category")]
+def test_the_features_of_a_model_are_found_by_name_in_its_order_or_named():
+    assert roles(["a", "b"], [1]) == [("a", "number"), ("b", "category")]
+    assert roles(["c", "b"], [0, 1]) == [("c", "category"), ("b", "category")]  # whole numbers can be categories
+    assert roles(["0", "1"], [], ("a", "c")) == [("a", "number"), ("c", "number")]
 
-    def test_whole_numbers_can_be_categories(self):
-        assert self.found(["c", "b"], [0, 1]) == [("c", "category"), ("b", "category")]
 
-    def test_without_names_they_must_be_named(self):
-        with pytest.raises(DataError, match=r"trained without names: its features are 0 to 1.*--features"):
-            self.found(["0", "1"], [])
-        assert self.found(["0", "1"], [], ("a", "c")) == [("a", "number"), ("c", "number")]
-        with pytest.raises(UsageError, match="names 1 columns, and the model has 2 features"):
-            self.found(["0", "1"], [], ("a",))
-
-    @pytest.mark.parametrize(
-        ("names", "categories", "said"),
-        [
-            (["bb", "a"], [], r"no column 'bb'.*did you mean 'b'"),
-            (["a"], [0], "takes 'a' as a category, and the column is Float64"),
-            (["b"], [], "takes 'b' as a number, and the column is String"),
-        ],
-    )
-    def test_absent_columns_and_those_of_another_type(self, names, categories, said):
-        with pytest.raises(DataError, match=said):
-            self.found(names, categories)
+@pytest.mark.parametrize(
+    ("error", "arguments", "said"),
+    [
+        (DataError, (["0", "1"], []), r"trained without names: its features are 0 to 1.*--features"),
+        (UsageError, (["0", "1"], [], ("a",)), "names 1 columns, and the model has 2 features"),
+        (DataError, (["bb", "a"], []), r"no column 'bb'.*did you mean 'b'"),
+        (DataError, (["a"], [0]), "takes 'a' as a category, and the column is Float64"),
+        (DataError, (["b"], []), "takes 'b' as a number, and the column is String"),
+    ],
+)
+def test_features_of_a_model_that_are_absent_or_of_another_type(error, arguments, said):
+    with pytest.raises(error, match=said):
+        roles(*arguments)
