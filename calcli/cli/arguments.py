@@ -6,23 +6,21 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from inspect import Parameter, Signature, cleandoc, signature
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import typer
 
-from calcli.cli.process import THREAD_VARIABLES, variable_of
+from calcli.cli.process import THREAD_VARIABLES, Console, variable_of
 from calcli.cli.screen import is_terminal
 from calcli.errors import UsageError
 from calcli.numeric.threads import processors
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-    from calcli.cli.process import Console
 
 Request = TypeVar("Request", bound="DataclassInstance")
 
@@ -110,7 +108,7 @@ def option(
     flags = tuple(word for word in words if word.startswith("-"))
     metavar = " ".join(words[len(flags) :])
     if kind is list:
-        kind, convert = list[str] | None, convert or _several
+        kind, convert = list[str] | None, convert or (lambda values: tuple(values or ()))
     elif kind is None:
         kind = str if default in (REQUIRED, None) else type(default)
         if _CHOICES.fullmatch(metavar):
@@ -130,36 +128,6 @@ def argument(metavar: str, help: str, default: Any = REQUIRED, *, kind: Any = st
     """A positional argument."""
     more |= {"metavar": metavar, "help": help, "rich_help_panel": "Input"}
     return Option(metavar.strip("[].").lower(), (), kind, default, None, more)
-
-
-def with_options(options: Sequence[Option]) -> Callable[[Callable[[Arguments], None]], Callable[..., None]]:
-    """Declare a command with these options. The examples in its docstring become an attribute, apart from its help."""
-
-    def declare(function: Callable[[Arguments], None]) -> Callable[..., None]:
-        def run(**parsed: Any) -> None:
-            arguments = Arguments({option.field: option.value(parsed[option.field]) for option in options})
-            with _settings_of_stores(arguments.get("storage_option")):
-                function(arguments)
-
-        run.__doc__, _, examples = cleandoc(function.__doc__ or "").partition("\n\nExamples\n--------\n")
-        run.examples = examples  # type: ignore[attr-defined]
-        run.__signature__ = Signature([option.parameter() for option in options])  # type: ignore[attr-defined]
-        return run
-
-    return declare
-
-
-def _settings_of_stores(options: Mapping[str, str] | None) -> AbstractContextManager[None]:
-    """The settings of object stores as long as a command runs."""
-    if not options:
-        return nullcontext()
-    from calcli.places.stores import storage_options
-
-    return storage_options(options)
-
-
-def _several(values: list[str] | None) -> tuple[str, ...]:
-    return tuple(values or ())
 
 
 class Arguments(dict[str, Any]):
@@ -203,11 +171,12 @@ class Arguments(dict[str, Any]):
             found["data"] = with_table(self["data"], query, table)
         return found
 
-    def console(self, *, quiet: bool = False) -> Console:
+    def console(self) -> Console:
         """The console for notes and warnings, with ``--quiet`` and ``--no-color``."""
-        from calcli.cli.process import Console
-
-        console = Console(quiet=quiet or self.get("quiet", False), no_color=self["no_color"])
+        # Notes on a terminal that shows the table too would stand between its rows.
+        table_on_stdout = "replace" in self and self["output"] == "-"
+        quiet = self.get("quiet", False) or table_on_stdout
+        console = Console(quiet=quiet, no_color=self.get("no_color", False))
         threads = self.get("threads") or 0
         if threads > processors():
             console.note(f"--threads {threads}: more than the {processors()} processors available")

@@ -1,20 +1,31 @@
-"""The catalogs of methods and metrics on a terminal: a line for each entry, or one entry in full.
+"""The catalogs of methods and metrics as answers: a line for each entry, or one entry in full.
 
 No method is imported for them, and nothing heavy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from calcli.cli.output import Answer
 from calcli.cli.screen import Screen, described, wrapped
 from calcli.extras import install_line
 from calcli.reporting.typesetting import spelled
 
 if TYPE_CHECKING:
-    from calcli.methods import spec as methods
-    from calcli.metrics import catalog as metrics
+    from calcli.cli.serial import Flat
+    from calcli.methods.spec import MethodSpec, Param
+    from calcli.metrics.catalog import MetricSpec
+
+_METHOD = (
+    *("name", "family", "summary", "multiclass", "order", "weights", "needs_features", "sums", "closed_form"),
+    "reference",
+)
+_METRIC = ("name", "family", "summary", "direction", "kind", "default")
+"""The columns of the catalogs as CSV."""
 
 _ORDER = {
     "kept": "kept, except for ties",
@@ -30,15 +41,33 @@ _SUMS = {
 }
 
 
-def method_list(specs: Sequence[methods.MethodSpec], screen: Screen) -> list[str]:
-    """The methods by family."""
-    return _by_family([(spec.family, spec.name, spec.summary) for spec in specs], "methods", screen)
+def methods(specs: Sequence[MethodSpec], *, details: bool) -> Answer:
+    """The methods by family, or one of them with all details."""
+    entries = [{**asdict(spec), "needs": [*spec.packages]} for spec in specs]
+    if details:
+        return _catalog("methods", entries, _METHOD, partial(_method, specs[0]))
+    lines = partial(_by_family, [(spec.family, spec.name, spec.summary) for spec in specs], "methods")
+    return _catalog("methods", entries, _METHOD, lines)
 
 
-def metric_list(specs: Sequence[metrics.MetricSpec], screen: Screen) -> list[str]:
-    """The metrics by family."""
-    entries = [(spec.family, spec.name, f"{spec.summary}; {spec.direction} is better") for spec in specs]
-    return _by_family(entries, "metrics", screen)
+def metrics(specs: Sequence[MetricSpec], *, details: bool) -> Answer:
+    """The metrics by family, or one of them with all details."""
+    entries = [asdict(spec) for spec in specs]
+    if details:
+        return _catalog("metrics", entries, _METRIC, partial(_metric, specs[0]))
+    told = [(spec.family, spec.name, f"{spec.summary}; {spec.direction} is better") for spec in specs]
+    return _catalog("metrics", entries, _METRIC, partial(_by_family, told, "metrics"))
+
+
+def _catalog(
+    name: str, entries: list[dict[str, Any]], header: Sequence[str], lines: Callable[[Screen], list[str]]
+) -> Answer:
+    def flat(form: Flat) -> str:
+        from calcli.cli import serial  # not above: its imports would take a tenth of the time of the list
+
+        return serial.flat(header, [[entry[key] for key in header] for entry in entries], form)
+
+    return Answer(lines, lambda: {"schema": f"calcli.{name}/1", name: entries}, flat)
 
 
 def _by_family(entries: Sequence[tuple[str, str, str]], command: str, screen: Screen) -> list[str]:
@@ -50,7 +79,7 @@ def _by_family(entries: Sequence[tuple[str, str, str]], command: str, screen: Sc
     return [*lines, f"For details, run calcli {command} NAME."]
 
 
-def method(spec: methods.MethodSpec, screen: Screen) -> list[str]:
+def _method(spec: MethodSpec, screen: Screen) -> list[str]:
     """One method in full, without importing it."""
     # What holds for every method, then what only some have.
     native = spec.multiclass == "native"
@@ -85,18 +114,18 @@ def method(spec: methods.MethodSpec, screen: Screen) -> list[str]:
     return lines
 
 
-def _parameter(param: methods.Param) -> tuple[str, str]:
+def _parameter(param: Param) -> tuple[str, str]:
     return f"{param.name}={spelled(param.default)}", f"{param.help}; {_range(param)}"
 
 
-def _range(param: methods.Param) -> str:
+def _range(param: Param) -> str:
     """The values that a parameter takes."""
     if param.kind == "choice":
         return " or ".join(param.choices)
     return " or ".join([_numbers(param), *param.choices])
 
 
-def _numbers(param: methods.Param) -> str:
+def _numbers(param: Param) -> str:
     kind = {"int": "a whole number", "float": "a number", "bool": "true or false", "text": "a text"}[param.kind]
     if param.low is not None and param.high is not None:
         return f"{kind} from {param.low:,g} to {param.high:,g}"
@@ -105,7 +134,7 @@ def _numbers(param: methods.Param) -> str:
     return kind if param.high is None else f"{kind}, at most {param.high:,g}"
 
 
-def metric(spec: metrics.MetricSpec, screen: Screen) -> list[str]:
+def _metric(spec: MetricSpec, screen: Screen) -> list[str]:
     """One metric in full, without importing it."""
     pairs = [
         ("family", spec.family),

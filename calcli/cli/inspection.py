@@ -1,11 +1,13 @@
-"""Artifacts and explanations of scores on a terminal."""
+"""Artifacts and explanations of scores as answers."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from calcli.cli.output import Answer
 from calcli.cli.results import headline, numbers_table
 from calcli.cli.screen import Screen, aligned, fact_list, notes, wrapped
 from calcli.decisions.policy import Policy
@@ -20,7 +22,12 @@ if TYPE_CHECKING:
     from calcli.verbs.inspect import Explanation, Inspection
 
 
-def inspected(inspection: Inspection, screen: Screen) -> list[str]:
+def inspected(inspection: Inspection) -> Answer:
+    """An artifact: its manifest, its numbers, its files."""
+    return Answer(partial(_artifact, inspection), inspection.to_json)
+
+
+def _artifact(inspection: Inspection, screen: Screen) -> list[str]:
     """Method, data, metrics and files of an artifact; ``--format json`` has more."""
     if inspection.sections:
         return [line for section in inspection.sections for line in [*_section(section, screen), ""]][:-1]
@@ -48,22 +55,26 @@ def _decides(manifest: Manifest) -> list[tuple[str, str]]:
     return [("policy", f"{rule}{choice['why']}")]
 
 
-def explained(explanation: Explanation, screen: Screen) -> list[str]:
+def explained(explanation: Explanation) -> Answer:
     """The contribution of each column: on average over the rows, or in the one row."""
-    found = explanation.to_json()
-    entries = cast("list[dict[str, Any]]", found["contributions"])
-    if explanation.row is None:
-        heading = ["column", "mean |change|", "mean change"]
-        rows = [[each["column"], f"{each['mean_absolute']:.4f}", f"{each['mean']:+.4f}"] for each in entries]
-    else:
-        heading = ["column", "value", "change"]
-        rows = [[each["column"], short(each["value"]), f"{each['mean']:+.4f}"] for each in entries]
-    note = (
-        "Shapley values, by SHAP: what each column adds to the calibrated log-odds minus the raw ones. With "
-        f"{explanation.base:+.4f}, the expectation before any column is known, they add up to the difference of a row."
-    )
-    title = wrapped(f"{explanation.title}.", screen.prose)
-    return [*title, "", *aligned([heading, *rows], "lrr"), "", *wrapped(note, screen.prose)]
+    entries = cast("list[dict[str, Any]]", explanation.to_json()["contributions"])
+
+    def lines(screen: Screen) -> list[str]:
+        if explanation.row is None:
+            heading = ["column", "mean |change|", "mean change"]
+            rows = [[each["column"], f"{each['mean_absolute']:.4f}", f"{each['mean']:+.4f}"] for each in entries]
+        else:
+            heading = ["column", "value", "change"]
+            rows = [[each["column"], short(each["value"]), f"{each['mean']:+.4f}"] for each in entries]
+        note = (
+            "Shapley values, by SHAP: what each column adds to the calibrated log-odds minus the raw ones. With "
+            f"{explanation.base:+.4f}, the expectation before any column is known, they add up to the difference of a "
+            "row."
+        )
+        title = wrapped(f"{explanation.title}.", screen.prose)
+        return [*title, "", *aligned([heading, *rows], "lrr"), "", *wrapped(note, screen.prose)]
+
+    return Answer(lines, explanation.to_json)
 
 
 def _section(section: Section, screen: Screen) -> list[str]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from calcli.cli import serial
+from calcli.cli.output import Answer, Form, bad_rows, show
 from calcli.cli.screen import Screen, wrapped
 from calcli.diagrams import terminal
 from calcli.diagrams.canvas import Line, Piece
 from calcli.diagrams.curves import caption
 
 if TYPE_CHECKING:
+    from calcli.cli.process import Console
     from calcli.diagrams.charts import Chart
     from calcli.diagrams.curves import Curve
     from calcli.verbs.diagram import DiagramResult
@@ -47,9 +51,20 @@ COLORS_16 = {
 """Colours for terminals that have 16."""
 
 
-def diagram(result: DiagramResult, screen: Screen) -> list[str]:
-    """The picture in the width of the screen."""
-    return _colored(terminal.draw(result.shown, result.label, _look(screen)), screen)
+def show_diagram(result: DiagramResult, form: Form, console: Console) -> None:
+    """Show the picture or its numbers on stdout; the captions on stderr if the picture is in a file."""
+    output = result.request.output
+    if output is None or form != "table":
+
+        def lines(screen: Screen) -> list[str]:
+            return _colored(terminal.draw(result.shown, result.label, _look(screen)), screen)
+
+        show(Answer(lines, result.to_json, partial(serial.points, result.shown)), form, console)
+    if output is not None:
+        drawn = [] if output == "-" else [f"drawn in {output}"]
+        console.show([*_readings(result, console.stderr), *drawn])
+    for warning in bad_rows(result.data):
+        console.warn(warning)
 
 
 def charts(shown: Sequence[Chart], screen: Screen) -> list[str]:
@@ -58,9 +73,9 @@ def charts(shown: Sequence[Chart], screen: Screen) -> list[str]:
 
 
 def small(curves: Sequence[Curve], screen: Screen) -> list[str]:
-    """A small picture of as many scores as fit next to each other, for the end of an answer in words."""
+    """A small picture of as many scores as fit next to each other on a terminal, for the end of an answer in words."""
     bars = [curve for curve in curves if curve.kind == "reliability" and curve.points]
-    if not bars:
+    if not (bars and screen.terminal):
         return []
     look = replace(_look(screen), small=True)
     fitting = bars[: terminal.abreast(bars, look)]
@@ -70,7 +85,7 @@ def small(curves: Sequence[Curve], screen: Screen) -> list[str]:
     return lines
 
 
-def readings(result: DiagramResult, screen: Screen) -> list[str]:
+def _readings(result: DiagramResult, screen: Screen) -> list[str]:
     """The captions of a picture that is in a file."""
     lines: list[str] = []
     for curve in result.shown:

@@ -7,15 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from calcli.diagrams.curves import means, p_text, told
-from calcli.reporting.facts import Pair
 from calcli.reporting.tables import Findings, Numbers
-from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, number, signed, spelled
+from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, signed, spelled
 
 if TYPE_CHECKING:
     from calcli.metrics.diagnosis import Diagnosis
     from calcli.reports.schema import Difference, Report
-    from calcli.verbs.refit import PolicyRefit
-    from calcli.verbs.refit_calibrator import RefitResult
 
 Kind = Literal["better", "worse", "unclear", "same", "unknown"]
 
@@ -235,37 +232,3 @@ def gates(report: Report) -> Iterator[Gate]:
             value = NOTHING if failure["value"] is None else f"{failure['value']:.6g}"
             failures.append((f"{failure['metric']} of {failure['score']}{group} is {value}", failure["limit"]))
         yield Gate(gate["passed"], f"{gate['expr']} is {'false' if gate['passed'] else 'true'}", failures)
-
-
-def refit_opening(result: RefitResult) -> str:
-    """Whether the artifact was replaced, with the numbers that decided it and those that are required."""
-    from calcli.models.policy import IN_PLACE  # not at the top: `apply` shows no report
-
-    metric = result.guard.metric.name
-    new, old = result.report.value(result.name, metric), result.report.value(IN_PLACE, metric)
-    digits = Findings.of_report(result.report).digits  # as in the table below
-    words = DECISIVE.get(metric, metric)
-    first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
-    if result.kept is not None and not result.usual:
-        first = f"{first}, because {(result.report.refit or {})['reason']}"
-    return (
-        f"{first}. On held-out new rows the {words} is {number(new, digits)} with the new {result.name}, "
-        f"{number(old, digits)} with the one in place. The log-likelihood of these rows changes by "
-        f"{result.evidence.evidence:+.1f} nats; {result.evidence.threshold:+.1f} are required (8.9 or two standard "
-        "errors; by chance at most once in twenty years of nightly refits). Against no calibration:"
-    )
-
-
-def policy_refit_opening(result: PolicyRefit) -> str:
-    """Whether a policy was replaced, and why."""
-    first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
-    return f"{first}: {result.why}. It is replaced if this happens by chance at most once in twenty years of nights."
-
-
-def refit_facts(result: RefitResult) -> list[Pair]:
-    """The change of the probabilities from the old calibrator to the new one, and how the old one is restored."""
-    mean, most = (signed(moved, 4).lstrip("+") for moved in result.moved)
-    pairs = [("change", f"new minus old probability: {mean} on average, {most} at most (absolute)")]
-    if result.kept is None:
-        pairs.append(("before", f"the old one is kept; calcli refit {result.path} --rollback restores it"))
-    return pairs

@@ -4,28 +4,24 @@ shows the page in a frame whose style is its own.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import singledispatch
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
-from calcli import extras
 from calcli.artifacts.manifest import Manifest
 from calcli.diagrams import page
 from calcli.models.calibrator import CalibratorModel
-from calcli.reporting import decisions, facts, tables, verdict
+from calcli.reporting import facts, tables, verdict
 from calcli.reporting.tables import Findings, Table
 from calcli.reporting.typesetting import GLUE, glued
 from calcli.reporting.verdict import Verdict
 from calcli.reports.schema import Report
 
 if TYPE_CHECKING:
-    from calcli.diagrams.charts import Chart
     from calcli.diagrams.curves import Curve
     from calcli.reports.schema import Report
-    from calcli.verbs.decide import DecideResult
 
 _BESIDE = 4
 """Up to so many scores are columns of the table of numbers; more scores are its lines."""
@@ -35,21 +31,6 @@ _DRAWN = 4
 
 _ROWS = {"under": "under-it", "off": "off", "chosen": "chosen"}
 """The class in the page's style of each kind of row that stands out."""
-
-Picture: TypeAlias = Literal["png", "svg", "pdf", "html"]
-
-_PICTURES: tuple[Picture, ...] = get_args(Picture)
-
-_OPTIONS = {
-    "bayes": "from the costs",
-    "mean costs": "from the mean costs",
-    "tuned": "best on these rows",
-    "today": "today",
-    "chosen": "for the target",
-    "without confidence": "without confidence",
-    "best": "nearest to the target",
-}
-"""The options of a policy that have a threshold of their own, in words."""
 
 # The parts of a page
 
@@ -224,76 +205,6 @@ def _changes(report: Report) -> str:
 def _origins(report: Report) -> list[facts.Pair]:
     """The source of each score; of artifacts also the data of their fit."""
     return [(score.name, facts.origin(asdict(score.source))) for score in report.scores if score.status == "ok"]
-
-
-# The pictures and the page of a policy
-
-
-def picture_form(output: str | os.PathLike[str]) -> Picture:
-    """The kind of picture that the name of a file promises; refuses one that cannot be drawn."""
-    from calcli.diagrams.image import image_format_of
-
-    form = image_format_of(output, _PICTURES)
-    if form != "html":
-        extras.require("matplotlib", f"a picture as {form}")
-    return form
-
-
-def policy_charts(result: DecideResult) -> tuple[Chart, ...]:
-    """The charts of costs, net benefit and rates by threshold that there are numbers for; none of many classes."""
-    if not result.scores:
-        return ()
-    from calcli.diagrams.charts import decision_charts
-
-    risks = [(risk.coverage, risk.risk, risk.bound) for risk in result.choice.risks if risk.risk is not None]
-    target = None if result.choice.policy is None else result.choice.policy.target
-    confidence = 0.95 if target is None else target.confidence
-    return decision_charts(result.scores, _thresholds(result), risks, confidence=confidence)
-
-
-def _thresholds(result: DecideResult) -> dict[str, float]:
-    """The thresholds of the options by their names in words, that of the policy first."""
-    options = sorted(result.choice.options, key=lambda option: option.name != result.choice.chosen)
-    return {
-        _OPTIONS[option.name]: option.threshold
-        for option in options
-        if option.name in _OPTIONS and option.threshold is not None
-    }
-
-
-def policy_picture(result: DecideResult, output: str | os.PathLike[str]) -> bytes:
-    """The charts of a policy as the content of this file."""
-    shown, form = policy_charts(result), picture_form(output)
-    if form == "html":
-        return _policy_page(result, shown, "")
-    from calcli.diagrams import image
-
-    return image.render_charts(shown, form)
-
-
-def policy_page(result: DecideResult) -> bytes:
-    """The policy in words and tables, with the charts where there are two classes."""
-    found = [
-        section(each.title or "Options", table(each._replace(words=max(each.words, 1))))
-        for each in decisions.tables(result.choice)
-    ]
-    return _policy_page(result, policy_charts(result), "".join(found))
-
-
-def _policy_page(result: DecideResult, shown: tuple[Chart, ...], body: str) -> bytes:
-    """A page with this body and, where there are two classes, a slider and the charts."""
-    from calcli.diagrams.curves import amount
-
-    if result.scores:
-        from calcli.reports.measuring import class_names
-
-        names, label = class_names(result.binding), result.binding.label or "label"
-        at = next(iter(_thresholds(result).values()), 0.5)
-        body += page.slider(result.scores[0], at, (f"{label} = {names[1]}", f"{label} = {names[0]}"))
-        body += page.charts(shown)
-    rows = amount(result.data.rows - result.data.rows_bad)
-    about = f"{rows} rows. {decisions.headline(result.choice) or result.choice.why}"
-    return page.document("Decisions by a threshold" if result.scores else "Decisions", about, body).encode()
 
 
 _HEIGHT = 34

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from calcli.cli import output
+from calcli.cli import output, results
 from calcli.cli.process import Console
 from calcli.listener import Listener, stage
 from calcli.reports.schema import ReportWarning
@@ -37,15 +37,15 @@ def test_no_terminal_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_warnings_of_a_report_are_said_beside_every_form(capsys: pytest.CaptureFixture[str]) -> None:
     for form in ("table", "json", "csv"):
-        output.show(output.evaluated(warned()), form, Console())  # type: ignore[arg-type]
+        output.show(results.evaluated(warned()), form, Console())  # type: ignore[arg-type]
         assert capsys.readouterr().err == "warning: these look like probabilities\n"
 
 
 def test_a_fit_that_is_not_better_is_told_even_quietly(capsys: pytest.CaptureFixture[str]) -> None:
     worse = replace(better(), warnings=(ReportWarning("not-better", "on held-out rows platt has a log-loss +0.01"),))
-    output.show(output.evaluated(worse), "json", Console(quiet=True))
+    output.show(results.evaluated(worse), "json", Console(quiet=True))
     assert "warning: on held-out rows platt" in capsys.readouterr().err
-    output.show(output.evaluated(worse), "table", Console())
+    output.show(results.evaluated(worse), "table", Console())
     assert capsys.readouterr().err == ""
 
 

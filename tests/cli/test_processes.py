@@ -181,7 +181,7 @@ def test_json_is_json_in_every_encoding(here: Path) -> None:
 
 LOUD = """
 import os, sys
-from calcli.cli import output
+from calcli.cli import catalogs
 from calcli.cli.main import main
 from calcli.errors import DataError
 
@@ -192,7 +192,7 @@ def measured(*_, last=sys.argv[-1], **__):
     print("note", file=sys.stderr)
     raise DataError("a panic became one line")
 
-output.metrics = measured
+catalogs.metrics = measured
 sys.argv = ["calcli", "metrics", *sys.argv[1:-1]]
 sys.exit(main())
 """
