@@ -6,14 +6,15 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import fields, is_dataclass, replace
-from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from inspect import Parameter, Signature, cleandoc, signature
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import typer
 
+from calcli.cli.output import Answer, show
 from calcli.cli.process import THREAD_VARIABLES, Console, variable_of
 from calcli.cli.screen import is_terminal
 from calcli.errors import UsageError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Request = TypeVar("Request", bound="DataclassInstance")
+Command: TypeAlias = "Callable[[Arguments, Console], Answer | None]"
 
 REQUIRED: Any = ...
 
@@ -128,6 +130,35 @@ def argument(metavar: str, help: str, default: Any = REQUIRED, *, kind: Any = st
     """A positional argument."""
     more |= {"metavar": metavar, "help": help, "rich_help_panel": "Input"}
     return Option(metavar.strip("[].").lower(), (), kind, default, None, more)
+
+
+def with_options(options: Sequence[Option]) -> Callable[[Command], Callable[..., None]]:
+    """Declare a command with these options. The examples in its docstring become an attribute, apart from its help."""
+
+    def declare(function: Command) -> Callable[..., None]:
+        def run(**parsed: Any) -> None:
+            arguments = Arguments({option.field: option.value(parsed[option.field]) for option in options})
+            with _settings_of_stores(arguments.get("storage_option")):
+                console = arguments.console()
+                answer = function(arguments, console)
+                if answer is not None:
+                    show(answer, arguments.get("form", "table"), console)
+
+        run.__doc__, _, examples = cleandoc(function.__doc__ or "").partition("\n\nExamples\n--------\n")
+        run.examples = examples  # type: ignore[attr-defined]
+        run.__signature__ = Signature([option.parameter() for option in options])  # type: ignore[attr-defined]
+        return run
+
+    return declare
+
+
+def _settings_of_stores(options: Mapping[str, str] | None) -> AbstractContextManager[None]:
+    """The settings of object stores as long as a command runs."""
+    if not options:
+        return nullcontext()
+    from calcli.places.stores import storage_options
+
+    return storage_options(options)
 
 
 class Arguments(dict[str, Any]):

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from calcli.methods.spec import MethodSpec, Param
     from calcli.metrics.catalog import MetricSpec
 
-_METHOD = (
-    *("name", "family", "summary", "multiclass", "order", "weights", "needs_features", "sums", "closed_form"),
-    "reference",
-)
-_METRIC = ("name", "family", "summary", "direction", "kind", "default")
+_COLUMNS = {
+    "methods": (
+        *("name", "family", "summary", "multiclass", "order", "weights", "needs_features", "sums", "closed_form"),
+        "reference",
+    ),
+    "metrics": ("name", "family", "summary", "direction", "kind", "default"),
+}
 """The columns of the catalogs as CSV."""
 
 _ORDER = {
@@ -41,30 +43,32 @@ _SUMS = {
 }
 
 
-def methods(specs: Sequence[MethodSpec], *, details: bool) -> Answer:
+def methods(name: str | None) -> Answer:
     """The methods by family, or one of them with all details."""
-    entries = [{**asdict(spec), "needs": [*spec.packages]} for spec in specs]
-    if details:
-        return _catalog("methods", entries, _METHOD, partial(_method, specs[0]))
-    lines = partial(_by_family, [(spec.family, spec.name, spec.summary) for spec in specs], "methods")
-    return _catalog("methods", entries, _METHOD, lines)
+    from calcli.methods import catalog
+
+    chosen = catalog.specs() if name is None else (catalog.find(name),)
+    entries = [{**asdict(spec), "needs": [*spec.packages]} for spec in chosen]
+    told = [(spec.family, spec.name, spec.summary) for spec in chosen]
+    lines = partial(_by_family, told, "methods") if name is None else partial(_method, chosen[0])
+    return _catalog("methods", entries, lines)
 
 
-def metrics(specs: Sequence[MetricSpec], *, details: bool) -> Answer:
+def metrics(name: str | None) -> Answer:
     """The metrics by family, or one of them with all details."""
-    entries = [asdict(spec) for spec in specs]
-    if details:
-        return _catalog("metrics", entries, _METRIC, partial(_metric, specs[0]))
-    told = [(spec.family, spec.name, f"{spec.summary}; {spec.direction} is better") for spec in specs]
-    return _catalog("metrics", entries, _METRIC, partial(_by_family, told, "metrics"))
+    from calcli.metrics import catalog
+
+    chosen = catalog.specs() if name is None else (catalog.find(name),)
+    told = [(spec.family, spec.name, f"{spec.summary}; {spec.direction} is better") for spec in chosen]
+    lines = partial(_by_family, told, "metrics") if name is None else partial(_metric, chosen[0])
+    return _catalog("metrics", [asdict(spec) for spec in chosen], lines)
 
 
-def _catalog(
-    name: str, entries: list[dict[str, Any]], header: Sequence[str], lines: Callable[[Screen], list[str]]
-) -> Answer:
+def _catalog(name: str, entries: list[dict[str, Any]], lines: Callable[[Screen], list[str]]) -> Answer:
     def flat(form: Flat) -> str:
         from calcli.cli import serial  # not above: its imports would take a tenth of the time of the list
 
+        header = _COLUMNS[name]
         return serial.flat(header, [[entry[key] for key in header] for entry in entries], form)
 
     return Answer(lines, lambda: {"schema": f"calcli.{name}/1", name: entries}, flat)
@@ -106,7 +110,8 @@ def _method(spec: MethodSpec, screen: Screen) -> list[str]:
     # Parameters and presets.
     if spec.params:
         lines += ["", screen.bold("Parameters, for --set KEY=VALUE:")]
-        lines += described([_parameter(param) for param in spec.params], screen.prose)
+        params = [(f"{param.name}={spelled(param.default)}", _taken(param)) for param in spec.params]
+        lines += described(params, screen.prose)
     if spec.presets:
         lines += ["", screen.bold("Presets, for --preset NAME:")]
         presets = [(name, ", ".join(f"{k}={v}" for k, v in values.items())) for name, values in spec.presets.items()]
@@ -114,15 +119,10 @@ def _method(spec: MethodSpec, screen: Screen) -> list[str]:
     return lines
 
 
-def _parameter(param: Param) -> tuple[str, str]:
-    return f"{param.name}={spelled(param.default)}", f"{param.help}; {_range(param)}"
-
-
-def _range(param: Param) -> str:
-    """The values that a parameter takes."""
-    if param.kind == "choice":
-        return " or ".join(param.choices)
-    return " or ".join([_numbers(param), *param.choices])
+def _taken(param: Param) -> str:
+    """The meaning of a parameter, and the values that it takes."""
+    kinds = [] if param.kind == "choice" else [_numbers(param)]
+    return f"{param.help}; {' or '.join([*kinds, *param.choices])}"
 
 
 def _numbers(param: Param) -> str:

@@ -304,11 +304,8 @@ def methods(arguments: Arguments, console: Console) -> Answer:
     calcli methods --format json
     """
     from calcli.cli import catalogs
-    from calcli.methods import catalog
 
-    name = arguments["name"]
-    chosen = catalog.specs() if name is None else (catalog.find(name),)
-    return catalogs.methods(chosen, details=name is not None)
+    return catalogs.methods(arguments["name"])
 
 
 @command("""
@@ -324,11 +321,8 @@ def metrics(arguments: Arguments, console: Console) -> Answer:
     calcli metrics --format json
     """
     from calcli.cli import catalogs
-    from calcli.metrics import catalog
 
-    name = arguments["name"]
-    chosen = catalog.specs() if name is None else (catalog.find(name),)
-    return catalogs.metrics(chosen, details=name is not None)
+    return catalogs.metrics(arguments["name"])
 
 
 @command("""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from calcli.cli.output import Answer, bound
 from calcli.cli.results import numbers_table, of_report, two_headers
 from calcli.cli.screen import Screen, fact_list, notes, wrapped
 from calcli.reporting import facts
-from calcli.reporting.tables import Findings, Numbers
+from calcli.reporting.tables import Findings
 from calcli.reporting.typesetting import NOTHING, settings
 
 if TYPE_CHECKING:
@@ -60,7 +59,10 @@ def evaluated(report: Report) -> Answer:
 
     def lines(screen: Screen) -> list[str]:
         ensembles = [score for score in report.scores if not score.name.endswith(".single")]
-        findings = _numbers(report, reverse=len(ensembles) == 1)
+        differences = {(difference.score, difference.metric): difference for difference in report.differences}
+        findings = Findings.of_report(report)._replace(differences=differences)
+        if len(ensembles) == 1:  # behind its single model, so that its change is shown
+            findings = findings._replace(scores=findings.scores[::-1])
         return [
             *(line for ensemble in ensembles for line in wrapped(_sentence(ensemble), screen.prose)),
             *("", *numbers_table(findings, screen)),
@@ -89,26 +91,21 @@ def _sentence(score: ScoreRow) -> str:
     )
 
 
-def _numbers(report: Report, *, reverse: bool) -> Findings:
-    """The numbers of the table; a single ensemble stands behind its single model, so that its change is shown."""
-    numbers = [
-        Numbers(score.name, {name: metric.value for name, metric in score.metrics.items()}, {}, {}, {})
-        for score in report.scores
-    ]
-    differences = {(difference.score, difference.metric): difference for difference in report.differences}
-    definitions = {name: asdict(definition) for name, definition in report.definitions.items()}
-    return Findings(tuple(reversed(numbers) if reverse else numbers), definitions, differences)
-
-
 def _rejection(report: Report, ensembles: Sequence[ScoreRow], screen: Screen) -> list[str]:
     """The loss of the remaining rows by share rejected; its root for amounts, as in the table above."""
     amounts = "rmse" in report.definitions
+
+    def shown(loss: float | None) -> str:
+        if loss is None:
+            return NOTHING
+        return f"{math.sqrt(loss):.4g}" if amounts else f"{loss:.4f}"
+
     columns = [["rejected", "", *(f"{share:.0%}".replace("%", " %") for share in _REJECTED)]]
     for score in ensembles:
         for by in ("total", "knowledge", "oracle"):
             points = _points(report.curves, score.name, by)
             losses = [points.get(round(100 * share)) for share in _REJECTED]
-            columns.append([score.name, f"by {by}", *(_loss(value, amounts=amounts) for value in losses)])
+            columns.append([score.name, f"by {by}", *map(shown, losses)])
     title = "RMSE of the remaining rows" if amounts else "error of the remaining rows"
     return [screen.dim(f"  {title}"), *two_headers(columns, "r" * len(columns), screen)]
 
@@ -117,9 +114,3 @@ def _points(curves: Sequence[Curve], name: str, by: str) -> dict[int, float]:
     """The loss by percent rejected."""
     chosen = (curve for curve in curves if (curve.score, curve.by) == (name, by))
     return {round(100 * point.x): point.y for curve in chosen for point in curve.points}
-
-
-def _loss(value: float | None, *, amounts: bool) -> str:
-    if value is None:
-        return NOTHING
-    return f"{math.sqrt(value):.4g}" if amounts else f"{value:.4f}"

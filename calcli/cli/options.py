@@ -5,17 +5,13 @@ Each option can also be given as ``CALCLI_<OPTION>`` in the environment; the com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from functools import partial
-from inspect import Signature, cleandoc
-from typing import Any, Literal, TypeAlias
+from typing import Literal
 
 from calcli.cli import arguments as to
 from calcli.cli import complete
-from calcli.cli.arguments import REQUIRED, Arguments, Option, argument, option
-from calcli.cli.output import Answer, show
-from calcli.cli.process import Console
+from calcli.cli.arguments import REQUIRED, Command, Option, argument, option, with_options
 
 source = partial(option, "Input")
 column = partial(option, "Columns")
@@ -482,39 +478,9 @@ SAMPLED = (ENGINE, MASTER, SAMPLE)
 GENERAL = (THREADS, QUIET, NO_COLOR, DEBUG)
 
 
-Command: TypeAlias = Callable[[Arguments, Console], Answer | None]
-
-
 def command(names: str) -> Callable[[Command], Callable[..., None]]:
-    """Declare a command with the options and groups of these names, which help lists in this order.
-
-    The examples in its docstring become an attribute, apart from its help.
-    """
+    """Declare a command with the options and groups of these names, which help lists in this order."""
     options: list[Option] = []
     for found in (globals()[name] for name in names.split()):
         options += [found] if isinstance(found, Option) else found
-
-    def declare(function: Command) -> Callable[..., None]:
-        def run(**parsed: Any) -> None:
-            arguments = Arguments({option.field: option.value(parsed[option.field]) for option in options})
-            with _settings_of_stores(arguments.get("storage_option")):
-                console = arguments.console()
-                answer = function(arguments, console)
-                if answer is not None:
-                    show(answer, arguments.get("form", "table"), console)
-
-        run.__doc__, _, examples = cleandoc(function.__doc__ or "").partition("\n\nExamples\n--------\n")
-        run.examples = examples  # type: ignore[attr-defined]
-        run.__signature__ = Signature([option.parameter() for option in options])  # type: ignore[attr-defined]
-        return run
-
-    return declare
-
-
-def _settings_of_stores(options: Mapping[str, str] | None) -> AbstractContextManager[None]:
-    """The settings of object stores as long as a command runs."""
-    if not options:
-        return nullcontext()
-    from calcli.places.stores import storage_options
-
-    return storage_options(options)
+    return with_options(options)

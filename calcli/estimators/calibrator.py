@@ -142,7 +142,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
             from calcli.tables.scores import kind_of
 
             values = scores_of(scores)
-            rows = Rows(values, kind_of(values, self.input), labels, classes, X, sample_weight, groups)
+            rows = Rows(labels, classes, X, sample_weight, groups, values, kind_of(values, self.input))
             return self._fit_rows(rows)
 
     def _fit_rows(self, rows: Rows) -> Self:

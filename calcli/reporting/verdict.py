@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from calcli.diagrams.curves import means, p_text, told
-from calcli.reporting.tables import Findings, Numbers
+from calcli.reporting.facts import JsonObject
+from calcli.reporting.tables import Findings, part_of
 from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, signed, spelled
 
 if TYPE_CHECKING:
     from calcli.metrics.diagnosis import Diagnosis
-    from calcli.reports.schema import Difference, Report
+    from calcli.reports.schema import Difference, Report, ScoreRow
 
 Kind = Literal["better", "worse", "unclear", "same", "unknown"]
 
@@ -73,14 +74,14 @@ def verdicts(findings: Findings) -> list[Verdict]:
     return [_compared(findings, score) for score in findings.calibrated] or [_alone(findings)]
 
 
-def _compared(findings: Findings, score: Numbers) -> Verdict:
+def _compared(findings: Findings, score: ScoreRow) -> Verdict:
     """Whether a score is better than the raw one: by log-loss, and by the interval of the difference."""
     for metric, words in DECISIVE.items():
         difference = findings.differences.get((score.name, metric))
-        before, after = findings.raw.values.get(metric), score.values.get(metric)
+        before, after = part_of(findings.raw, metric), part_of(score, metric)
         if difference is not None and difference.value is not None and before is not None and after is not None:
             return _judged(score.name, (words, findings.place), (before, after), difference)
-    if any(metric in findings.metrics for metric in DECISIVE):
+    if any(metric in findings.definitions for metric in DECISIVE):
         return Verdict("unknown", f"{score.name} cannot be compared with no calibration: its log-loss is undefined.")
     return Verdict("unknown", f"{score.name} cannot be compared with no calibration: add nll to --metrics.")
 
@@ -157,17 +158,16 @@ def _listed(parts: Sequence[str]) -> str:
 
 def best(findings: Findings, judged: list[Verdict]) -> str:
     """The sentence above several verdicts: the best score."""
-    metric = next((name for name in DECISIVE if name in findings.metrics), None)
+    metric = next((name for name in DECISIVE if name in findings.definitions), None)
     if metric is None:
         return "The best score cannot be determined: add nll to --metrics."
     words = DECISIVE[metric]
-    values = [score.values.get(metric) for score in findings.calibrated]
+    before, *values = findings.numbers(metric)
     better = [
         (value, score.name)
         for value, score, each in zip(values, findings.calibrated, judged, strict=True)
         if each.kind == "better" and value is not None
     ]
-    before = findings.raw.values.get(metric)
     if not better or before is None:
         return f"None is shown to be better than no calibration, by {words}."
     value, name = min(better)
@@ -225,7 +225,7 @@ def _binary(report: Report, rate: float) -> list[tuple[object, float]]:
 
 def gates(report: Report) -> Iterator[Gate]:
     """The outcome of each gate."""
-    for gate in (cast("Mapping[str, Any]", gate) for gate in report.gates):
+    for gate in (cast("JsonObject", gate) for gate in report.gates):
         failures = []
         for failure in gate["failed"]:
             group = f", {failure['group']}" if failure["group"] is not None else ""

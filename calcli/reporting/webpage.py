@@ -96,6 +96,7 @@ def webpage(report: Report) -> str:
         definitions = findings.terms()
     scarce = verdict.scarcity(report)
     notes: Any = report.binding["notes"]
+    origins = [(score.name, facts.origin(asdict(score.source))) for score in report.scores if score.status == "ok"]
     body = [
         paragraph(scarce, "warning") if scarce else "",
         opening,
@@ -107,7 +108,7 @@ def webpage(report: Report) -> str:
         _groups(report),
         _changes(report),
         section("Data", terms(facts.measured(report.data, report.binding)), *map(paragraph, notes)),
-        section("Scores", terms(_origins(report))),
+        section("Scores", terms(origins)),
         section("Definitions", terms(definitions)),
     ]
     files = f": {facts.names_of_files(report.data.files)}" if report.data.files else ""
@@ -163,10 +164,8 @@ def numbers_table(findings: Findings) -> str:
     if len(findings.scores) <= _BESIDE:
         shown = tables.by_metric(findings)
     else:
-        columns = tables.by_score(findings)
-        header = ["", *(f"{metric} ({which})" for metric, which, *_ in columns)]
-        rows = zip((score.name for score in findings.scores), *(values for _, _, *values in columns), strict=True)
-        shown = Table("", header, [list(row) for row in rows])
+        columns = [(f"{metric} ({which})", values) for metric, which, *values in tables.by_score(findings)]
+        shown = Table.of_columns([("", [score.name for score in findings.scores]), *columns])
     return table(shown) + "".join(paragraph(reason, "note") for reason in tables.missing(findings.scores))
 
 
@@ -202,11 +201,6 @@ def _changes(report: Report) -> str:
     return section(f"Changes since {shown.title}", table(shown), *(paragraph(reason, "note") for reason in reasons))
 
 
-def _origins(report: Report) -> list[facts.Pair]:
-    """The source of each score; of artifacts also the data of their fit."""
-    return [(score.name, facts.origin(asdict(score.source))) for score in report.scores if score.status == "ok"]
-
-
 _HEIGHT = 34
 """The height of the frame in letters; readers can make it larger."""
 
@@ -235,7 +229,7 @@ def of_model(model: CalibratorModel) -> str:
 
 
 def _facts(manifest: Manifest) -> list[facts.Pair]:
-    fit = cast("dict[str, Any]", manifest.fit)
+    fit = cast("facts.JsonObject", manifest.fit)
     params = ", ".join(f"{name}={value}" for name, value in manifest.params.items())
     what = [("fitted", f"{manifest.created}, on {fit['rows']:,} rows"), facts.holdout_fact(fit["holdout"])]
     return [*what, *([("parameters", params)] if params else []), *facts.binding_facts(manifest.binding)]
