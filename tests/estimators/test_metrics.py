@@ -7,9 +7,12 @@ import pickle
 from dataclasses import fields, replace
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
+from sklearn.calibration import calibration_curve
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import (
     accuracy_score,
@@ -22,7 +25,7 @@ from sklearn.metrics import (
 from sklearn.model_selection import cross_val_score
 
 import calcli
-from calcli.estimators.metrics import FUNCTIONS, Read, _clusters, options_of
+from calcli.estimators.metrics import FUNCTIONS, Read, ReliabilityDisplay, _clusters, options_of
 from calcli.metrics import catalog
 from calcli.metrics.base import Options
 
@@ -161,3 +164,44 @@ def test_a_summary_is_the_report_of_evaluate() -> None:
     lines = repr(found).splitlines()
     assert [line.split()[0] for line in lines] == ["metric", "nll", "auc", "ece", "slope"]
     assert calcli.metrics.summary(Y, PROB, clusters=CLUSTERS, bootstrap=0)["cece"].value is not None
+
+
+# Reliability diagrams on the axes of a user
+
+SQUARED = RNG.random(2000)
+TRUTH = (RNG.random(2000) < SQUARED**2).astype(int)
+
+
+@pytest.mark.parametrize(("binning", "strategy"), [("width", "uniform"), ("mass", "quantile")])
+def test_its_points_are_those_of_scikit_learn(binning: str, strategy: str) -> None:
+    happened, predicted = calibration_curve(TRUTH, SQUARED, n_bins=10, strategy=strategy)
+    axes = Figure().subplots()
+    display = calcli.reliability_diagram(TRUTH, SQUARED, axes, bins=10, binning=binning)
+    np.testing.assert_allclose([point.x for point in display.curve.points], predicted, atol=2e-3)
+    np.testing.assert_allclose([point.y for point in display.curve.points], happened, atol=2e-2)
+    assert display.ax_ is axes
+    assert display.figure_ is axes.figure
+    tops = sorted(line.get_ydata()[0] for line in axes.lines if line.get_linewidth() == 1.3)
+    np.testing.assert_allclose(tops, sorted(point.y for point in display.curve.points))
+
+
+def test_a_user_s_settings_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = dict(mpl.rcParams)
+    display = calcli.reliability_diagram(TRUTH, SQUARED, Figure().subplots(), name="$a$_b")
+    assert dict(mpl.rcParams) == before
+    assert display.ax_.get_title().startswith("$a$_b: ECE, 15 bins: 0.")
+    assert display.plot(Figure().subplots()).figure_ is not None
+
+
+def test_of_an_estimator() -> None:
+    X = np.column_stack([SQUARED, SQUARED**2])
+    names = np.array(["no", "yes"])[TRUTH]
+    model = LogisticRegression().fit(X, names)
+    axes = Figure().subplots()
+    display = ReliabilityDisplay.from_estimator(model, X, names, ax=axes, bins=5)
+    assert display.curve.score == "LogisticRegression"
+    assert display.curve.of == "yes"
+    other = calcli.reliability_diagram(names, model.predict_proba(X), Figure().subplots(), bins=5, of="no")
+    assert other.curve.of == "no"
+    with pytest.raises(ValueError, match="lie outside"):
+        calcli.reliability_diagram(TRUTH, 2 * SQUARED, axes)
