@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,8 +32,10 @@ def _artifact(inspection: Inspection, screen: Screen) -> list[str]:
         return [line for section in inspection.sections for line in [*_section(section, screen), ""]][:-1]
     manifest = inspection.manifest
     numbers = Findings.of_manifest(manifest)
+    day, _, time = manifest.created.partition("T")
+    when = f"{day} {time[:5]} UTC" if time.endswith("+00:00") else manifest.created
     what = {"ensemble": "an ensemble", "policy": "a policy"}.get(manifest.kind, "a calibrator")
-    title = f"{inspection.path} is {what} ({manifest.method}), fitted {_when(manifest.created)}"
+    title = f"{inspection.path} is {what} ({manifest.method}), fitted {when}"
     lines = wrapped(f"{title} by calcli {manifest.calcli}.", screen.prose)
     if numbers.scores:
         lines += ["", *headline(numbers, screen), "", *numbers_table(numbers, screen)]
@@ -79,20 +80,14 @@ def explained(explanation: Explanation) -> Answer:
 
 def _section(section: Section, screen: Screen) -> list[str]:
     """A table of fitted parameters: numbers to the right, words to the left."""
-    align = "".join("r" if _numeric(column) else "l" for column in zip(*section.rows, strict=True))
+    align = "".join("r" if all(map(_is_number, column)) else "l" for column in zip(*section.rows, strict=True))
     cells = [["" if value is None else short(value) for value in row] for row in section.rows]
     lines = [screen.bold(section.title), *(wrapped(section.note, screen.prose) if section.note else ())]
     return [*lines, *(aligned([section.columns, *cells], align) if section.rows else ())]
 
 
-def _numeric(column: Sequence[object]) -> bool:
-    return all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in column)
-
-
-def _when(created: str) -> str:
-    """``2026-01-31T12:00:00+00:00`` as people write it."""
-    day, _, time = created.partition("T")
-    return f"{day} {time[:5]} UTC" if time.endswith("+00:00") else created
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _learned(inspection: Inspection) -> list[facts.Pair]:
@@ -101,8 +96,11 @@ def _learned(inspection: Inspection) -> list[facts.Pair]:
     numbers = {name: value for name, value in inspection.numbers.items() if not isinstance(value, dict)}
     if numbers:
         pairs.append(("learned", settings(numbers, " = ")))
-    if inspection.arrays:
-        pairs.append(("arrays", ", ".join(_arrays(inspection.arrays))))
+    if shapes := inspection.arrays:
+        # Nested states with the number of their arrays.
+        arrays = [f"{name} ({' x '.join(map(str, shape))})" for name, shape in shapes.items() if "/" not in name]
+        nested = Counter(name.partition("/")[0] for name in shapes if "/" in name)
+        pairs.append(("arrays", ", ".join([*arrays, *(f"{count} in {part}" for part, count in nested.items())])))
     params = inspection.manifest.params
     if params:
         text, preset = settings(params), inspection.manifest.preset
@@ -115,20 +113,12 @@ def _shifted(manifest: Manifest) -> list[facts.Pair]:
     shift, rate = manifest.recipe.get("prior_shift"), manifest.fit.get("label_rate")
     if shift is None:
         return []
-    here = ", ".join(f"{name}={share:.3g}" for name, share in rate.items()) if isinstance(rate, dict) else f"{rate:.3g}"
-    there = (
-        f"the class shares {shift}"
-        if isinstance(rate, dict)
-        else f"a base rate of {shift} of {manifest.label['positive']}"
-    )
+    if isinstance(rate, dict):
+        here = ", ".join(f"{name}={share:.3g}" for name, share in rate.items())
+        there = f"the class shares {shift}"
+    else:
+        here, there = f"{rate:.3g}", f"a base rate of {shift} of {manifest.label['positive']}"
     return [("prior", f"probabilities are for {there}; the calibration rows have {here}")]
-
-
-def _arrays(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """Each array with its shape; nested states with the number of their arrays."""
-    plain = [f"{name} ({' x '.join(map(str, shape))})" for name, shape in shapes.items() if "/" not in name]
-    nested = Counter(name.partition("/")[0] for name in shapes if "/" in name)
-    return [*plain, *(f"{count} in {part}" for part, count in nested.items())]
 
 
 def _files(manifest: Manifest) -> list[facts.Pair]:

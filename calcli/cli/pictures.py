@@ -20,35 +20,20 @@ if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve
     from calcli.verbs.diagram import DiagramResult
 
-COLORS_256 = {
-    "bar": 246,
-    "over": 166,
-    "under": 32,
-    "over-chance": 180,
-    "under-chance": 110,
-    "line-0": 166,
-    "line-1": 32,
-    "line-2": 36,
-    "line-3": 175,
-    "line-4": 178,
-    "line-5": 74,
+_COLORS = {
+    "bar": (246, 90),
+    "over": (166, 31),
+    "under": (32, 34),
+    "over-chance": (180, 33),
+    "under-chance": (110, 36),
+    "line-0": (166, 31),
+    "line-1": (32, 34),
+    "line-2": (36, 32),
+    "line-3": (175, 35),
+    "line-4": (178, 33),
+    "line-5": (74, 36),
 }
-"""Colours out of 256 that the colour-blind can tell apart, on dark and on light grounds."""
-
-COLORS_16 = {
-    "bar": 90,
-    "over": 31,
-    "under": 34,
-    "over-chance": 33,
-    "under-chance": 36,
-    "line-0": 31,
-    "line-1": 34,
-    "line-2": 32,
-    "line-3": 35,
-    "line-4": 33,
-    "line-5": 36,
-}
-"""Colours for terminals that have 16."""
+"""By role one of 256 colours that the colour-blind can tell apart, on dark and on light grounds, and one of 16."""
 
 
 def show_diagram(result: DiagramResult, form: Form, console: Console) -> None:
@@ -108,8 +93,9 @@ def _text(piece: Piece, screen: Screen) -> str:
         return style(piece.text)
     if not screen.color or not (piece.ink or piece.paper):
         return piece.text
+    papers = [piece.paper] if piece.paper else []
     if screen.colors_256:
-        codes = [f"38;5;{COLORS_256[piece.ink]}"] + ([f"48;5;{COLORS_256[piece.paper]}"] if piece.paper else [])
+        codes = [f"38;5;{_COLORS[piece.ink][0]}", *(f"48;5;{_COLORS[paper][0]}" for paper in papers)]
     else:
-        codes = [f"{COLORS_16[piece.ink]}"] + ([f"{COLORS_16[piece.paper] + 10}"] if piece.paper else [])
+        codes = [f"{_COLORS[piece.ink][1]}", *(f"{_COLORS[paper][1] + 10}" for paper in papers)]
     return f"\x1b[{';'.join(codes)}m{piece.text}\x1b[0m"

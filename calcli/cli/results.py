@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 _SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "same": "the same", "unknown": "unknown"}
 """The verdicts in a list of several scores."""
 
+_DRIFT = {"calibration": ("no drift detected", "DRIFT"), "promise": ("kept", "BROKEN")}
+"""The answers of the tests over nights: that all is well, that it is not."""
+
 
 # Answers
 
@@ -295,16 +298,10 @@ def _gates(report: Report, screen: Screen) -> list[str]:
 
 def _drift(report: Report, screen: Screen) -> list[str]:
     """Whether the calibration has drifted, and whether a policy keeps its promise, in a sentence each."""
-    if report.drift is None:
-        return []
     lines: list[str] = []
-    if moved := facts.drift(report.drift):
-        answer = screen.bad("DRIFT") if report.drift["drifted"] else screen.good("no drift detected")
-        lines += ["", *wrapped(f"{answer}: {moved}", screen.prose)]
-    if kept := facts.promise_kept(report.drift):
-        promise: Any = report.drift["promise"]
-        answer = screen.bad("BROKEN") if promise["broken"] else screen.good("kept")
-        lines += ["", *wrapped(f"{answer}: {kept}", screen.prose)]
+    for what, bad, said in facts.drift(report.drift):
+        answer = (screen.bad if bad else screen.good)(_DRIFT[what][bad])
+        lines += ["", *wrapped(f"{answer}: {said}", screen.prose)]
     return lines
 
 

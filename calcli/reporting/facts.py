@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog
@@ -173,25 +173,23 @@ def _bins(one: JsonObject) -> str:
     return f"{one['bins']:,} bins{auto} of {kinds.get(one['binning'], one['binning'])}"
 
 
-def drift(verdict: JsonObject) -> str:
-    """The result of the drift test, with its evidence; empty where there is no calibration to test."""
-    if verdict["evidence"] is None:
-        return ""
-    evidence = _evidence(verdict["evidence"], verdict, "drift is reported")
-    if not verdict["drifted"]:
-        return evidence
-    return f"{verdict['what']}, {_since(verdict)} ({evidence})"
-
-
-def promise_kept(verdict: JsonObject) -> str:
-    """The result of the test of a policy's promise over all nights; empty where it promises nothing."""
-    promise = verdict.get("promise")
-    if promise is None:
-        return ""
-    evidence = _evidence(promise["evidence"], verdict, "a broken promise is reported")
-    if not promise["broken"]:
-        return f"no night refutes the promise {promise['target']} ({evidence})"
-    return f"the promise {promise['target']} is broken, {_since(promise)} ({evidence})"
+def drift(found: JsonObject | None) -> Iterator[tuple[Literal["calibration", "promise"], bool, str]]:
+    """The results of the tests of the calibration and of a policy's promise over all nights: what was tested, whether
+    it has drifted or is broken, and the sentence with the evidence; nothing where there is nothing to test.
+    """
+    if found is None:
+        return
+    if found["evidence"] is not None:
+        said = _evidence(found["evidence"], found, "drift is reported")
+        if found["drifted"]:
+            said = f"{found['what']}, {_since(found)} ({said})"
+        yield "calibration", found["drifted"], said
+    if (promise := found.get("promise")) is not None:
+        evidence = _evidence(promise["evidence"], found, "a broken promise is reported")
+        said = f"no night refutes the promise {promise['target']} ({evidence})"
+        if promise["broken"]:
+            said = f"the promise {promise['target']} is broken, {_since(promise)} ({evidence})"
+        yield "promise", promise["broken"], said
 
 
 def _evidence(evidence: float, verdict: JsonObject, what: str) -> str:

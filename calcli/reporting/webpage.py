@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from functools import singledispatch
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +19,6 @@ from calcli.reporting.verdict import Verdict
 from calcli.reports.schema import Report
 
 if TYPE_CHECKING:
-    from calcli.diagrams.curves import Curve
     from calcli.reports.schema import Report
 
 _BESIDE = 4
@@ -139,14 +137,13 @@ def _sentence(judged: Verdict) -> str:
 
 
 def _drift(report: Report) -> str:
-    if report.drift is None:
-        return ""
-    moved, kept = facts.drift(report.drift), facts.promise_kept(report.drift)
-    answer, kind = ("Drift", "worse") if report.drift["drifted"] else ("No drift detected", "better")
-    found = paragraph(f"{answer}: {moved}.", kind) if moved else ""
-    promise: Any = report.drift.get("promise")
-    if kept:
-        found += paragraph(f"{kept[:1].upper()}{kept[1:]}.", "worse" if promise["broken"] else "better")
+    found = ""
+    for what, bad, said in facts.drift(report.drift):
+        if what == "calibration":
+            sentence = f"{'Drift' if bad else 'No drift detected'}: {said}."
+        else:
+            sentence = f"{said[:1].upper()}{said[1:]}."
+        found += paragraph(sentence, "worse" if bad else "better")
     return found
 
 
@@ -170,20 +167,16 @@ def numbers_table(findings: Findings) -> str:
 
 
 def _pictures(report: Report) -> str:
-    curves = _drawn(report)
+    """The curves of a report; of a comparison those of the best methods alone."""
+    curves = list(report.curves)
+    if report.command == "compare":
+        first = [tables.IDENTITY, *([report.chosen] if report.chosen else [])]
+        names = list(dict.fromkeys([*first, *(row.name for row in tables.ranked(report))]))[:_DRAWN]
+        curves = [curve for curve in curves if curve.score in names]
     if not curves:
         return ""
     figures = page.figures(curves, str(report.binding["label"]), "consistency")
     return f"<h2>Reliability diagrams</h2>\n{page.switches(curves)}{figures}"
-
-
-def _drawn(report: Report) -> list[Curve]:
-    """The curves that the page shows: all of them, or those of the best methods of a comparison."""
-    if report.command != "compare":
-        return list(report.curves)
-    first = [tables.IDENTITY, *([report.chosen] if report.chosen else [])]
-    names = list(dict.fromkeys([*first, *(row.name for row in tables.ranked(report))]))[:_DRAWN]
-    return [curve for curve in report.curves if curve.score in names]
 
 
 def _groups(report: Report) -> str:
@@ -205,36 +198,20 @@ _HEIGHT = 34
 """The height of the frame in letters; readers can make it larger."""
 
 
-@singledispatch
-def html(shown: object) -> str:
-    """The page of a result; how it is drawn goes by its type."""
-    raise TypeError(f"there is no page of a {type(shown).__name__}")
-
-
-@html.register
-def of_report(report: Report) -> str:
-    """The page of a report."""
-    return _framed(webpage(report))
-
-
-@html.register
-def of_model(model: CalibratorModel) -> str:
-    """The page of a calibrator: its method, the rows that it was fitted on, and its held-out numbers."""
-    manifest = model.manifest
-    numbers = Findings.of_manifest(manifest)
-    measured = [headline(numbers), section("Numbers", numbers_table(numbers))] if numbers.calibrated else []
-    body = "".join([*measured, section("What it is", terms(_facts(manifest)))])
-    about = f"calcli {manifest.calcli}, seed {manifest.seed}"
-    return _framed(page.document(f"{manifest.method}, a calibrator", about, body))
-
-
-def _facts(manifest: Manifest) -> list[facts.Pair]:
-    fit = cast("facts.JsonObject", manifest.fit)
-    params = ", ".join(f"{name}={value}" for name, value in manifest.params.items())
-    what = [("fitted", f"{manifest.created}, on {fit['rows']:,} rows"), facts.holdout_fact(fit["holdout"])]
-    return [*what, *([("parameters", params)] if params else []), *facts.binding_facts(manifest.binding)]
-
-
-def _framed(document: str) -> str:
+def html(shown: Report | CalibratorModel) -> str:
+    """The page of a report or of a calibrator, in a frame."""
+    document = webpage(shown) if isinstance(shown, Report) else _of_manifest(shown.manifest)
     style = f"width:100%;height:{_HEIGHT}em;border:0;resize:vertical"
     return f'<iframe style="{style}" srcdoc="{escape(document)}"></iframe>'
+
+
+def _of_manifest(manifest: Manifest) -> str:
+    """The page of a calibrator: its method, the rows that it was fitted on, and its held-out numbers."""
+    numbers, fit = Findings.of_manifest(manifest), cast("facts.JsonObject", manifest.fit)
+    measured = [headline(numbers), section("Numbers", numbers_table(numbers))] if numbers.calibrated else []
+    pairs = [("fitted", f"{manifest.created}, on {fit['rows']:,} rows"), facts.holdout_fact(fit["holdout"])]
+    if manifest.params:
+        pairs.append(("parameters", ", ".join(f"{name}={value}" for name, value in manifest.params.items())))
+    body = "".join([*measured, section("What it is", terms([*pairs, *facts.binding_facts(manifest.binding)]))])
+    about = f"calcli {manifest.calcli}, seed {manifest.seed}"
+    return page.document(f"{manifest.method}, a calibrator", about, body)
