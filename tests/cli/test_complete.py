@@ -107,6 +107,12 @@ def test_what_no_shell_asks_for(run: Run, monkeypatch: pytest.MonkeyPatch, sent:
     assert said in err
 
 
+def test_a_process_completes_as_well(tmp_path: Path) -> None:
+    env = environment(**BASH, COMP_WORDS="calcli fit -m plat", COMP_CWORD="3")
+    done = calcli(cwd=tmp_path, env=env)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["platt"], "")
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish", "powershell", "pwsh", "bash"])
 def test_the_scripts_of_every_shell(here: Path, shell: str) -> None:
     done = calcli(cwd=here, env=environment(_CALCLI_COMPLETE=f"source_{shell}"))

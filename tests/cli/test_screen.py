@@ -24,12 +24,9 @@ def test_letters_of_two_columns() -> None:
     assert lines == ["  猫    1", "  cat  20"]
 
 
-def test_words_are_never_cut() -> None:
+def test_words_are_never_cut_and_glue_holds() -> None:
     path = "a/very/long/path/that-has-hyphens/and-is-wider-than-the-screen.parquet"
     assert path in wrapped(f"see {path} now", 30)
-
-
-def test_glue_holds() -> None:
     assert wrapped(f"one two {glued('three four five')}", 20) == ["one two", "three four five"]
 
 
@@ -69,20 +66,14 @@ def test_when_there_are_colours(
     assert Screen.of(io.StringIO(), no_color=no_color).color is False
 
 
-def test_width(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_width_and_streams_that_are_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "132")
     assert (Screen.of(None).width, Screen.of(None).prose) == (132, 100)
     monkeypatch.setenv("COLUMNS", "wide")
     assert Screen.of(Terminal()).width == 80
-
-
-def test_a_stream_that_is_closed_is_no_terminal() -> None:
-    stream = Terminal()
-    stream.close()
-    assert Screen.of(None).terminal is False
     closed = io.StringIO()
     closed.close()
-    assert Screen.of(closed).terminal is False
+    assert (Screen.of(None).terminal, Screen.of(closed).terminal) == (False, False)
 
 
 def test_a_note_is_said_once_and_a_warning_even_quietly(capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,7 @@ def test_evaluate_has_the_same_number(name: str) -> None:
 
 
 @EVERY
-def test_its_parameters_are_those_that_matter(name: str) -> None:
+def test_it_is_a_function_with_the_parameters_that_matter(name: str) -> None:
     """The others of `Options` change nothing, and each of its own does, on probabilities at the edges of bins."""
     others: dict[str, Any] = {"bins": 4, "binning": "mass", "convention": "netcal", "views": 7, "bin_size": 9.0,
                               "norm": 1.0, "seed": 5, "mvce": "sampled"}  # fmt: skip
@@ -91,6 +91,10 @@ def test_its_parameters_are_those_that_matter(name: str) -> None:
     parameters = inspect.signature(function).parameters
     own = [key for key in options_of(catalog.find(name)) if key not in beside(name)]
     assert list(parameters) == ["y_true", "prob", "sample_weight", "labels", *beside(name), *own]
+    assert (function.__module__, function.__name__) == ("calcli.metrics", name)
+    assert pickle.loads(pickle.dumps(function)) is function is FUNCTIONS[name]
+    assert all(f"\n{parameter}\n    " in (inspect.getdoc(function) or "") for parameter in parameters)
+    assert name in dir(calcli.metrics)
     plain = function(Y, EDGED, **beside(name))
     assert np.isfinite(plain)
     for key, value in others.items():
@@ -111,17 +115,6 @@ def test_its_parameters_are_those_that_matter(name: str) -> None:
         assert value == plain
 
 
-@EVERY
-def test_it_is_a_function_of_its_own(name: str) -> None:
-    function = getattr(calcli.metrics, name)
-    assert (function.__module__, function.__name__) == ("calcli.metrics", name)
-    assert pickle.loads(pickle.dumps(function)) is function is FUNCTIONS[name]
-    documented = inspect.getdoc(function) or ""
-    for parameter in inspect.signature(function).parameters:
-        assert f"\n{parameter}\n    " in documented
-    assert name in dir(calcli.metrics)
-
-
 def test_a_scorer_is_made_of_it() -> None:
     features = np.column_stack([PROB, WEIGHT])
     ours = make_scorer(calcli.metrics.nll, response_method="predict_proba", greater_is_better=False)
@@ -130,11 +123,6 @@ def test_a_scorer_is_made_of_it() -> None:
         np.testing.assert_allclose(
             scores, cross_val_score(LogisticRegression(), features, labels, scoring="neg_log_loss", cv=3), rtol=1e-9
         )
-
-
-def test_what_is_not_defined_is_nan_and_said() -> None:
-    with pytest.warns(UserWarning, match="auc is not defined"):
-        assert np.isnan(calcli.metrics.auc(np.zeros(5, int), PROB[:5]))
 
 
 @pytest.mark.parametrize(
@@ -153,6 +141,11 @@ def test_what_is_not_defined_is_nan_and_said() -> None:
 def test_what_cannot_be_measured_is_refused(y: Any, prob: Any, options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         calcli.metrics.ece(y, prob, **options)
+
+
+def test_what_is_not_defined_is_nan_and_said() -> None:
+    with pytest.warns(UserWarning, match="auc is not defined"):
+        assert np.isnan(calcli.metrics.auc(np.zeros(5, int), PROB[:5]))
 
 
 def test_a_summary_is_the_report_of_evaluate() -> None:

@@ -228,14 +228,11 @@ def test_names_from_tables_are_text() -> None:
 
 
 @pytest.mark.parametrize("made", [report(), better()], ids=["alone", "better"])
-def test_nothing_is_fetched(made: Report) -> None:
-    page = webpage(made)
+def test_nothing_is_fetched_by_the_page_that_python_has_too(made: Report) -> None:
+    page = calcli.webpage(made)
+    assert page == webpage(made)
     assert "default-src 'none'" in page
     assert not re.search(r"(?:src|href)\s*=|url\(|@import", page)
-
-
-def test_python_has_it_too() -> None:
-    assert calcli.webpage(report()) == webpage(report())
 
 
 # As a notebook shows it
