@@ -68,21 +68,13 @@ class Option(NamedTuple):
         """The field's value. Names of files can be any bytes; everything else is text."""
         if not any(word in (self.more["metavar"] or "") for word in _PATHS):
             for text in parsed if isinstance(parsed, list) else [parsed]:
-                if isinstance(text, str) and not _is_text(text):
+                # Python keeps bytes of the shell that are not UTF-8 as surrogates.
+                if isinstance(text, str) and any("\ud800" <= letter <= "\udfff" for letter in text):
                     name = self.flags[-1] if self.flags else self.more["metavar"]
                     raise UsageError(f"{name}: {text!r} is not UTF-8 text", hint="write it in UTF-8")
         if isinstance(parsed, float) and math.isnan(parsed):
             raise UsageError(f"{self.flags[-1]} takes a number, not {parsed}")
         return parsed if self.convert is None else self.convert(parsed)
-
-
-def _is_text(text: str) -> bool:
-    """Whether a word of the shell was UTF-8: Python keeps other bytes as surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def option(

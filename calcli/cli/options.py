@@ -20,7 +20,6 @@ check = partial(option, "Check")
 output = partial(option, "Output")
 general = partial(option, None)
 decision = partial(option, "Decision")
-amount = partial(decision, kind=float, bounds=(0, 1e15))
 share = partial(decision, kind=float, bounds=(0, 1))
 cost = partial(decision, convert=to.number_or_column)
 
@@ -360,7 +359,9 @@ BUDGET_ROWS = decision(
     only="decide",
 )
 CONFIDENCE = share("--confidence SHARE", "The probability that targets and bounds hold on new rows.", 0.95)
-ABSTAIN = amount("--abstain COST", "Abstain where the best decision has an expected cost above this.")
+ABSTAIN = decision(
+    "--abstain COST", "Abstain where the best decision has an expected cost above this.", kind=float, bounds=(0, 1e15)
+)
 COVERAGE = share("--coverage SHARE", "Decide this share of the rows, the most certain ones; abstain on the others.")
 TOP = decision(
     "--top K",

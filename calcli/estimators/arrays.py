@@ -61,7 +61,10 @@ class Rows:
             parts, roles = score_columns(self.scores, names), {self.kind: stem}
         parts.append(pl.Series(label, self.labels.tolist() if self.labels.dtype.kind == "O" else self.labels))
         if self.weights is not None:
-            parts.append(amounts_column(weight, self.weights))
+            weights = np.asarray(self.weights, dtype=np.float64)
+            if weights.ndim != 1:
+                raise DataError(f"the {weight} has {weights.ndim} dimensions; there is one number for each row")
+            parts.append(pl.Series(weight, weights))
             roles["weight"] = weight
         if self.groups is not None:
             parts.append(pl.Series(group, np.asarray(self.groups)))
@@ -111,14 +114,6 @@ def plain_class(value: object) -> Label:
     raise DataError(f"the class {value!r} is a {type(value).__name__}; classes are integers, booleans or text")
 
 
-def amounts_column(name: str, values: object) -> pl.Series:
-    """Numbers as a column."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1:
-        raise DataError(f"the {name} has {array.ndim} dimensions; there is one number for each row")
-    return pl.Series(name, array)
-
-
 def score_columns(scores: FloatArray, names: Sequence[str]) -> list[pl.Series]:
     """The scores as columns of these names."""
     given = 1 if scores.ndim == 1 else scores.shape[1]
@@ -162,7 +157,7 @@ def _same_length(name: str, length: int, rows: int) -> None:
 
 
 def table_to_predict(scores: FloatArray, features: object, binding: Binding) -> pl.DataFrame:
-    """The table that a fitted model reads; scores by class are in the order of the classes of `classes_of`."""
+    """The table that a fitted model reads; scores by class are in the order of `index_order`."""
     order = index_order(binding)
     if binding.score.kind == "prob":
         check_probabilities(scores)
@@ -170,11 +165,6 @@ def table_to_predict(scores: FloatArray, features: object, binding: Binding) -> 
         scores = scores[:, [order.index(one) for one in binding.classes]]
     columns = score_columns(scores, binding.score.columns)
     return with_columns(feature_table(features, len(scores)), columns)
-
-
-def classes_of(binding: Binding) -> NDArray[Any]:
-    """The classes of an artifact, the positive one of two last."""
-    return np.array(index_order(binding))
 
 
 def by_class(prob: FloatArray) -> FloatArray:

@@ -363,16 +363,14 @@ def leaderboard_terms(report: Report, shown: Table) -> list[Pair]:
     """The meaning of the columns of a leaderboard, and the floors of its metrics for the chosen method."""
     metrics = [name for name in report.definitions if name in shown.header]
     pairs = facts.definitions({name: asdict(report.definitions[name]) for name in metrics})
-    return [*pairs, *_floors(report, metrics), *(term for term in _LEADERBOARD_TERMS if term[0] in shown.header)]
-
-
-def _floors(report: Report, metrics: Sequence[str]) -> list[Pair]:
-    """The floors of these metrics, for the predictions of the chosen method."""
     chosen = next((row for row in report.scores if row.name == report.chosen), None)
-    known = {} if chosen is None else {name: chosen.metrics[name].floor for name in metrics if name in chosen.metrics}
-    digits = decimals([floor for floor in known.values() if floor is not None])
-    named = [f"{name} {number(floor, digits)}" for name, floor in known.items() if floor is not None]
-    return [(FLOOR[0], f"{FLOOR[1]}; of {report.chosen} {', '.join(named)}")] if named else []
+    known = [(name, None if chosen is None else part_of(chosen, name, "floor")) for name in metrics]
+    floors = {name: floor for name, floor in known if floor is not None}
+    if floors:
+        digits = decimals(list(floors.values()))
+        named = ", ".join(f"{name} {number(floor, digits)}" for name, floor in floors.items())
+        pairs.append((FLOOR[0], f"{FLOOR[1]}; of {report.chosen} {named}"))
+    return [*pairs, *(term for term in _LEADERBOARD_TERMS if term[0] in shown.header)]
 
 
 def _gaps(report: Report, versus: str, digits: int, sign: int) -> dict[str, tuple[str, str]]:

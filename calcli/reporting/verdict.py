@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from calcli.diagrams.curves import means, p_text, told
 from calcli.reporting.facts import JsonObject
@@ -200,7 +200,7 @@ def scarcity(report: Report) -> str:
     rows, rate = report.data.rows - report.data.rows_bad, report.data.label_rate
     if rate is None or rows <= 0:
         return ""
-    shares = rate if isinstance(rate, Mapping) else {spelled(name): share for name, share in _binary(report, rate)}
+    shares = rate if isinstance(rate, Mapping) else _of_both(report.binding, rate)
     name, share = min(shares.items(), key=lambda item: item[1])
     count = round(share * rows)
     if count >= _FEW:
@@ -216,11 +216,11 @@ def scarcity(report: Report) -> str:
     )
 
 
-def _binary(report: Report, rate: float) -> list[tuple[object, float]]:
-    classes: Any = report.binding["classes"]
-    positive = report.binding["positive"]
-    other = next((each for each in classes if each != positive), "of the other class")
-    return [(positive, rate), (other, 1.0 - rate)]
+def _of_both(binding: JsonObject, rate: float) -> dict[str, float]:
+    """The shares of the positive class and of the other one."""
+    positive = binding["positive"]
+    other = next((each for each in binding["classes"] if each != positive), "of the other class")
+    return {spelled(positive): rate, spelled(other): 1.0 - rate}
 
 
 def gates(report: Report) -> Iterator[Gate]:
