@@ -133,8 +133,10 @@ class Command(TyperCommand):
     def get_help(self, ctx: Any) -> str:
         screen = Screen.of(sys.stdout)
         width = min(screen.width, _WIDEST)
-        summary, *paragraphs = _paragraphs(self.help or "")
-        lines = [*wrapped(summary, width), "", f"{screen.bold('Usage:')} {_usage(self, ctx)}"]
+        summary, *paragraphs = (" ".join(part.split()) for part in inspect.cleandoc(self.help or "").split("\n\n"))
+        arguments = [str(param.metavar) for param in self.params if param.param_type_name == "argument"]
+        usage = " ".join([ctx.command_path, *arguments, "[OPTIONS]"])
+        lines = [*wrapped(summary, width), "", f"{screen.bold('Usage:')} {usage}"]
         for paragraph in paragraphs:
             lines += ["", *wrapped(paragraph, width)]
         lines += _examples(self, screen)
@@ -181,15 +183,6 @@ class Overview(TyperGroup):
 
 def _examples(command: Any, screen: Screen) -> list[str]:
     return ["", screen.bold("Examples:"), *(f"  {line}" for line in (command.epilog or "").splitlines())]
-
-
-def _paragraphs(text: str) -> list[str]:
-    return [" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n")]
-
-
-def _usage(command: Any, ctx: Any) -> str:
-    arguments = [param.metavar for param in command.params if param.param_type_name == "argument"]
-    return " ".join([ctx.command_path, *arguments, "[OPTIONS]"])
 
 
 def _environment(params: list[Any]) -> str:

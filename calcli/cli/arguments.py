@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import fields, is_dataclass, replace
 from inspect import Parameter, Signature, cleandoc, signature
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import typer
 
-from calcli.cli.process import THREAD_VARIABLES, variable_of
+from calcli.cli.output import Answer, show
+from calcli.cli.process import THREAD_VARIABLES, Console, variable_of
 from calcli.cli.screen import is_terminal
 from calcli.errors import UsageError
 from calcli.numeric.threads import processors
@@ -22,9 +23,8 @@ from calcli.numeric.threads import processors
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from calcli.cli.process import Console
-
 Request = TypeVar("Request", bound="DataclassInstance")
+Command: TypeAlias = "Callable[[Arguments, Console], Answer | None]"
 
 REQUIRED: Any = ...
 
@@ -68,21 +68,13 @@ class Option(NamedTuple):
         """The field's value. Names of files can be any bytes; everything else is text."""
         if not any(word in (self.more["metavar"] or "") for word in _PATHS):
             for text in parsed if isinstance(parsed, list) else [parsed]:
-                if isinstance(text, str) and not _is_text(text):
+                # Python keeps bytes of the shell that are not UTF-8 as surrogates.
+                if isinstance(text, str) and any("\ud800" <= letter <= "\udfff" for letter in text):
                     name = self.flags[-1] if self.flags else self.more["metavar"]
                     raise UsageError(f"{name}: {text!r} is not UTF-8 text", hint="write it in UTF-8")
         if isinstance(parsed, float) and math.isnan(parsed):
             raise UsageError(f"{self.flags[-1]} takes a number, not {parsed}")
         return parsed if self.convert is None else self.convert(parsed)
-
-
-def _is_text(text: str) -> bool:
-    """Whether a word of the shell was UTF-8: Python keeps other bytes as surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def option(
@@ -110,7 +102,7 @@ def option(
     flags = tuple(word for word in words if word.startswith("-"))
     metavar = " ".join(words[len(flags) :])
     if kind is list:
-        kind, convert = list[str] | None, convert or _several
+        kind, convert = list[str] | None, convert or (lambda values: tuple(values or ()))
     elif kind is None:
         kind = str if default in (REQUIRED, None) else type(default)
         if _CHOICES.fullmatch(metavar):
@@ -132,14 +124,17 @@ def argument(metavar: str, help: str, default: Any = REQUIRED, *, kind: Any = st
     return Option(metavar.strip("[].").lower(), (), kind, default, None, more)
 
 
-def with_options(options: Sequence[Option]) -> Callable[[Callable[[Arguments], None]], Callable[..., None]]:
+def with_options(options: Sequence[Option]) -> Callable[[Command], Callable[..., None]]:
     """Declare a command with these options. The examples in its docstring become an attribute, apart from its help."""
 
-    def declare(function: Callable[[Arguments], None]) -> Callable[..., None]:
+    def declare(function: Command) -> Callable[..., None]:
         def run(**parsed: Any) -> None:
             arguments = Arguments({option.field: option.value(parsed[option.field]) for option in options})
             with _settings_of_stores(arguments.get("storage_option")):
-                function(arguments)
+                console = arguments.console()
+                answer = function(arguments, console)
+                if answer is not None:
+                    show(answer, arguments.get("form", "table"), console)
 
         run.__doc__, _, examples = cleandoc(function.__doc__ or "").partition("\n\nExamples\n--------\n")
         run.examples = examples  # type: ignore[attr-defined]
@@ -156,10 +151,6 @@ def _settings_of_stores(options: Mapping[str, str] | None) -> AbstractContextMan
     from calcli.places.stores import storage_options
 
     return storage_options(options)
-
-
-def _several(values: list[str] | None) -> tuple[str, ...]:
-    return tuple(values or ())
 
 
 class Arguments(dict[str, Any]):
@@ -203,11 +194,12 @@ class Arguments(dict[str, Any]):
             found["data"] = with_table(self["data"], query, table)
         return found
 
-    def console(self, *, quiet: bool = False) -> Console:
+    def console(self) -> Console:
         """The console for notes and warnings, with ``--quiet`` and ``--no-color``."""
-        from calcli.cli.process import Console
-
-        console = Console(quiet=quiet or self.get("quiet", False), no_color=self["no_color"])
+        # Notes on a terminal that shows the table too would stand between its rows.
+        table_on_stdout = "replace" in self and self["output"] == "-"
+        quiet = self.get("quiet", False) or table_on_stdout
+        console = Console(quiet=quiet, no_color=self.get("no_color", False))
         threads = self.get("threads") or 0
         if threads > processors():
             console.note(f"--threads {threads}: more than the {processors()} processors available")

@@ -1,20 +1,33 @@
-"""The catalogs of methods and metrics on a terminal: a line for each entry, or one entry in full.
+"""The catalogs of methods and metrics as answers: a line for each entry, or one entry in full.
 
 No method is imported for them, and nothing heavy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from calcli.cli.output import Answer
 from calcli.cli.screen import Screen, described, wrapped
 from calcli.extras import install_line
 from calcli.reporting.typesetting import spelled
 
 if TYPE_CHECKING:
-    from calcli.methods import spec as methods
-    from calcli.metrics import catalog as metrics
+    from calcli.cli.serial import Flat
+    from calcli.methods.spec import MethodSpec, Param
+    from calcli.metrics.catalog import MetricSpec
+
+_COLUMNS = {
+    "methods": (
+        *("name", "family", "summary", "multiclass", "order", "weights", "needs_features", "sums", "closed_form"),
+        "reference",
+    ),
+    "metrics": ("name", "family", "summary", "direction", "kind", "default"),
+}
+"""The columns of the catalogs as CSV."""
 
 _ORDER = {
     "kept": "kept, except for ties",
@@ -30,15 +43,35 @@ _SUMS = {
 }
 
 
-def method_list(specs: Sequence[methods.MethodSpec], screen: Screen) -> list[str]:
-    """The methods by family."""
-    return _by_family([(spec.family, spec.name, spec.summary) for spec in specs], "methods", screen)
+def methods(name: str | None) -> Answer:
+    """The methods by family, or one of them with all details."""
+    from calcli.methods import catalog
+
+    chosen = catalog.specs() if name is None else (catalog.find(name),)
+    entries = [{**asdict(spec), "needs": [*spec.packages]} for spec in chosen]
+    told = [(spec.family, spec.name, spec.summary) for spec in chosen]
+    lines = partial(_by_family, told, "methods") if name is None else partial(_method, chosen[0])
+    return _catalog("methods", entries, lines)
 
 
-def metric_list(specs: Sequence[metrics.MetricSpec], screen: Screen) -> list[str]:
-    """The metrics by family."""
-    entries = [(spec.family, spec.name, f"{spec.summary}; {spec.direction} is better") for spec in specs]
-    return _by_family(entries, "metrics", screen)
+def metrics(name: str | None) -> Answer:
+    """The metrics by family, or one of them with all details."""
+    from calcli.metrics import catalog
+
+    chosen = catalog.specs() if name is None else (catalog.find(name),)
+    told = [(spec.family, spec.name, f"{spec.summary}; {spec.direction} is better") for spec in chosen]
+    lines = partial(_by_family, told, "metrics") if name is None else partial(_metric, chosen[0])
+    return _catalog("metrics", [asdict(spec) for spec in chosen], lines)
+
+
+def _catalog(name: str, entries: list[dict[str, Any]], lines: Callable[[Screen], list[str]]) -> Answer:
+    def flat(form: Flat) -> str:
+        from calcli.cli import serial  # not above: its imports would take a tenth of the time of the list
+
+        header = _COLUMNS[name]
+        return serial.flat(header, [[entry[key] for key in header] for entry in entries], form)
+
+    return Answer(lines, lambda: {"schema": f"calcli.{name}/1", name: entries}, flat)
 
 
 def _by_family(entries: Sequence[tuple[str, str, str]], command: str, screen: Screen) -> list[str]:
@@ -50,7 +83,7 @@ def _by_family(entries: Sequence[tuple[str, str, str]], command: str, screen: Sc
     return [*lines, f"For details, run calcli {command} NAME."]
 
 
-def method(spec: methods.MethodSpec, screen: Screen) -> list[str]:
+def _method(spec: MethodSpec, screen: Screen) -> list[str]:
     """One method in full, without importing it."""
     # What holds for every method, then what only some have.
     native = spec.multiclass == "native"
@@ -77,7 +110,8 @@ def method(spec: methods.MethodSpec, screen: Screen) -> list[str]:
     # Parameters and presets.
     if spec.params:
         lines += ["", screen.bold("Parameters, for --set KEY=VALUE:")]
-        lines += described([_parameter(param) for param in spec.params], screen.prose)
+        params = [(f"{param.name}={spelled(param.default)}", _taken(param)) for param in spec.params]
+        lines += described(params, screen.prose)
     if spec.presets:
         lines += ["", screen.bold("Presets, for --preset NAME:")]
         presets = [(name, ", ".join(f"{k}={v}" for k, v in values.items())) for name, values in spec.presets.items()]
@@ -85,18 +119,13 @@ def method(spec: methods.MethodSpec, screen: Screen) -> list[str]:
     return lines
 
 
-def _parameter(param: methods.Param) -> tuple[str, str]:
-    return f"{param.name}={spelled(param.default)}", f"{param.help}; {_range(param)}"
+def _taken(param: Param) -> str:
+    """The meaning of a parameter, and the values that it takes."""
+    kinds = [] if param.kind == "choice" else [_numbers(param)]
+    return f"{param.help}; {' or '.join([*kinds, *param.choices])}"
 
 
-def _range(param: methods.Param) -> str:
-    """The values that a parameter takes."""
-    if param.kind == "choice":
-        return " or ".join(param.choices)
-    return " or ".join([_numbers(param), *param.choices])
-
-
-def _numbers(param: methods.Param) -> str:
+def _numbers(param: Param) -> str:
     kind = {"int": "a whole number", "float": "a number", "bool": "true or false", "text": "a text"}[param.kind]
     if param.low is not None and param.high is not None:
         return f"{kind} from {param.low:,g} to {param.high:,g}"
@@ -105,7 +134,7 @@ def _numbers(param: methods.Param) -> str:
     return kind if param.high is None else f"{kind}, at most {param.high:,g}"
 
 
-def metric(spec: metrics.MetricSpec, screen: Screen) -> list[str]:
+def _metric(spec: MetricSpec, screen: Screen) -> list[str]:
     """One metric in full, without importing it."""
     pairs = [
         ("family", spec.family),

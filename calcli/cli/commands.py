@@ -1,14 +1,14 @@
-"""The commands: the options of each, one call of its verb, one call of the function that shows the answer.
+"""The commands: the options of each, one call of its verb, one call of the function that makes its answer.
 
 What a verb needs is imported when its command runs, so that help imports nothing heavy.
 """
 
 from __future__ import annotations
 
-from calcli.cli import output
 from calcli.cli.arguments import Arguments
 from calcli.cli.options import command
-from calcli.cli.process import write, write_bytes, write_path
+from calcli.cli.output import Answer, applied, show, written
+from calcli.cli.process import Console, write, write_bytes, write_path
 from calcli.errors import UsageError
 
 
@@ -16,7 +16,7 @@ from calcli.errors import UsageError
     READING COLUMNS NODE_ID METHOD SET PRESET SIDES EXACT PRIOR_SHIFT CRITERION BUDGET HOLDOUT RESAMPLE_BY
     ORDER_BY GUARD METRICS BINNED SEED ARTIFACT_OUTPUT FORMAT SAMPLED DRY_RUN GENERAL
 """)
-def fit(arguments: Arguments) -> None:
+def fit(arguments: Arguments, console: Console) -> Answer:
     """Fit a calibrator, check it on held-out rows, and save it.
 
     Prints the path of the artifact to stdout, for scripts, and the held-out performance before and after calibration to
@@ -30,18 +30,18 @@ def fit(arguments: Arguments) -> None:
     calcli fit 'days/*.parquet' -m isotonic -o nightly --label clicked
     calcli fit days/ -m platt -o nightly --engine spark
     """
+    from calcli.cli.results import fitted
     from calcli.models.requests import FitRequest
     from calcli.verbs.fit import fit as run
 
-    console = arguments.console()
-    output.show(output.fitted(run(arguments.request(FitRequest), console)), arguments["form"], console)
+    return fitted(run(arguments.request(FitRequest), console))
 
 
 @command("""
     ARTIFACT DATA TABLE_OUTPUT INPUT_FORMAT DELIMITER PLACES BAD_ROWS COLUMNS NODE_ID NEW_EDGES OUTPUT_FORMAT
     REPLACE COLUMN SCALE EXTRA KEEP CLUSTER DRY_RUN GENERAL
 """)
-def apply(arguments: Arguments) -> None:
+def apply(arguments: Arguments, console: Console) -> Answer | None:
     """Add calibrated probabilities to a table.
 
     Writes all rows in the same order and all columns unchanged, followed by `calibrated` (for more than two classes
@@ -57,10 +57,7 @@ def apply(arguments: Arguments) -> None:
     from calcli.verbs.apply import ApplyRequest
     from calcli.verbs.apply import apply as run
 
-    request = arguments.request(ApplyRequest)
-    # Notes on a terminal that shows the table too would stand between its rows.
-    console = arguments.console(quiet=request.output == "-")
-    output.applied(run(request, console), console, dry_run=request.dry_run)
+    return applied(run(arguments.request(ApplyRequest), console), console, dry_run=arguments["dry_run"])
 
 
 @command("""
@@ -68,7 +65,7 @@ def apply(arguments: Arguments) -> None:
     RESAMPLE_BY BY CLUSTERS_FROM REJECTION BASELINE DRIFT DRIFT_STATE FAIL_IF ALLOW_NULL SEED HTML FORMAT CLUSTER
     GENERAL
 """)
-def evaluate(arguments: Arguments) -> None:
+def evaluate(arguments: Arguments, console: Console) -> Answer:
     """Measure scores before and after calibration.
 
     Measures the raw score, each artifact (--with) and each calibrated column (--score) on the same rows. Use rows that
@@ -88,20 +85,21 @@ def evaluate(arguments: Arguments) -> None:
     calcli evaluate test.csv --baseline old.json --fail-if 'nll.change > 0.002'
     calcli evaluate days/ --with nightly --engine spark
     """
+    from calcli.cli.results import evaluated, write_page
     from calcli.verbs.compared_scores import EvaluateRequest
     from calcli.verbs.evaluate import evaluate as run
 
-    console = arguments.console()
-    report = run(arguments.request(EvaluateRequest, every_curve=arguments["html"] is not None), console)
-    output.page(report, arguments["html"], console)
-    output.show(output.evaluated(report), arguments["form"], console)
+    page = arguments["html"]
+    report = run(arguments.request(EvaluateRequest, every_curve=page is not None), console)
+    write_page(report, page, console)
+    return evaluated(report)
 
 
 @command("""
     READING COLUMNS WITH SCORES KIND CLASS BY BINS BINNING BANDS PICTURE_OUTPUT PICTURE_FORMAT FORMAT CLUSTER
     GENERAL
 """)
-def diagram(arguments: Arguments) -> None:
+def diagram(arguments: Arguments, console: Console) -> None:
     """Draw reliability diagrams: predicted probabilities against observed rates.
 
     Draws in the terminal, to an image, or to a self-contained HTML page with tooltips. Observed rates are grey, and
@@ -115,20 +113,21 @@ def diagram(arguments: Arguments) -> None:
     calcli diagram test.parquet --with train.platt --by device
     calcli diagram test.csv --class all -o reliability.html
     """
+    from calcli.cli.pictures import show_diagram
     from calcli.verbs.diagram import DiagramRequest
     from calcli.verbs.diagram import diagram as run
 
-    output.check_streams(arguments["output"], arguments["form"])
-    console = arguments.console()
+    if arguments["output"] == "-" and arguments["form"] != "table":
+        raise UsageError("the image and its numbers would both go to stdout", hint="write the image to a file: -o FILE")
     request = arguments.request(DiagramRequest, classes=arguments.pop("chosen"))
-    output.pictured(run(request, console), arguments["form"], console)
+    show_diagram(run(request, console), arguments["form"], console)
 
 
 @command("""
     READING COLUMNS NODE_ID METHODS SET SIDES CRITERION BUDGET FOLDS RESAMPLE_BY ORDER_BY METRICS BINNED SEED
     SELECT HTML FORMAT SAMPLED GENERAL
 """)
-def compare(arguments: Arguments) -> None:
+def compare(arguments: Arguments, console: Console) -> Answer:
     """Compare methods, and no calibration, on held-out rows.
 
     All methods are cross-validated on the same folds. The choice is the simplest method whose log-loss is within half a
@@ -141,20 +140,21 @@ def compare(arguments: Arguments) -> None:
     calcli compare train.parquet --html report.html
     calcli compare train.parquet --budget 60 --select best
     """
+    from calcli.cli.results import compared, write_page
     from calcli.verbs.compare import CompareRequest
     from calcli.verbs.compare import compare as run
 
-    console = arguments.console()
-    result = run(arguments.request(CompareRequest, every_curve=arguments["html"] is not None), console)
-    output.page(result.report, arguments["html"], console)
-    output.show(output.compared(result), arguments["form"], console)
+    page = arguments["html"]
+    result = run(arguments.request(CompareRequest, every_curve=page is not None), console)
+    write_page(result.report, page, console)
+    return compared(result)
 
 
 @command("""
     ARTIFACT DATA_OR_NONE INPUT_FORMAT DELIMITER PLACES REFIT_GUARD POOL_NIGHTS RESAMPLE_BY ORDER_BY SIDES BINNED
     SEED ROLLBACK FORMAT SAMPLED GENERAL
 """)
-def refit(arguments: Arguments) -> None:
+def refit(arguments: Arguments, console: Console) -> Answer | None:
     """Fit an artifact again on new rows, and keep the better one.
 
     Repeats the recipe of the artifact: the same method, parameters and columns. The result replaces the artifact if it
@@ -168,20 +168,19 @@ def refit(arguments: Arguments) -> None:
     calcli refit clicks.platt 'days/*.parquet' --pool-nights 30
     calcli refit clicks.platt --rollback
     """
+    from calcli.cli.results import refitted
     from calcli.models.requests import RefitRequest
     from calcli.verbs.refit import refit as run
     from calcli.verbs.refit import rollback as run_rollback
 
-    console = arguments.console()
     if arguments["rollback"]:
         if arguments["data"]:
             raise UsageError("--rollback takes no DATA: it restores the previous version of the artifact")
         write_path(run_rollback(arguments["artifact"], console))
-        return
+        return None
     if not arguments["data"]:
         raise UsageError("refit needs DATA, the new rows", hint="see: calcli refit --help")
-    request = arguments.request(RefitRequest, guard=arguments["guard"] or "nll")
-    output.show(output.refitted(run(request, console)), arguments["form"], console)
+    return refitted(run(arguments.request(RefitRequest, guard=arguments["guard"] or "nll"), console))
 
 
 @command("""
@@ -189,7 +188,7 @@ def refit(arguments: Arguments) -> None:
     COVERAGE UNCERTAINTY TOP SETS SET_SCORE BY_CLASS INTERVALS PREDICTION QUANTILES SPREAD VARIANCE SIDE SETS_BY
     THRESHOLD RESAMPLE_BY FOLDS DECISION_BOOTSTRAP SEED POLICY_OUTPUT POLICY_PICTURE HTML FORMAT GENERAL
 """)
-def decide(arguments: Arguments) -> None:
+def decide(arguments: Arguments, console: Console) -> Answer:
     """Choose a threshold by costs or by a target, and save it as a policy.
 
     DATA needs labels, and must not be rows that the calibrator was fitted on. The policy is an artifact that holds its
@@ -208,21 +207,25 @@ def decide(arguments: Arguments) -> None:
     calcli decide valid.parquet --intervals 0.9 --prediction forecast --spread sd
     calcli apply valid.policy new.parquet -o decided.parquet
     """
+    from calcli.cli import policies
     from calcli.verbs.decide import DecideRequest
     from calcli.verbs.decide import decide as run
 
-    output.check_picture(arguments["picture"])
-    console = arguments.console()
+    picture, page = arguments["picture"], arguments["html"]
+    if picture not in (None, "-"):
+        policies.form_of(picture)  # refused before any rows are read
     result = run(arguments.request(DecideRequest), console)
-    output.policy_picture(result, arguments["picture"], console)
-    output.policy_page(result, arguments["html"], console)
-    output.show(output.decided(result), arguments["form"], console)
+    if picture is not None:
+        policies.draw(result, picture, console)
+    if page is not None:
+        policies.write_page(result, page, console)
+    return policies.decided(result)
 
 
 @command("""
     ARTIFACT_OR_NONE TO DIALECT SHAPE TABLE KEEP COLUMN SCALE FLOAT32 CHECK_ROWS DIALECTS STORAGE_OPTION DEBUG
 """)
-def export(arguments: Arguments) -> None:
+def export(arguments: Arguments, console: Console) -> None:
     """Export a calibrator as SQL, JSON or ONNX.
 
     The export gives the same predictions as `calcli apply`, up to rounding, also for missing values and unseen
@@ -240,7 +243,6 @@ def export(arguments: Arguments) -> None:
     calcli export train.isotonic --to onnx > isotonic.onnx
     calcli export --dialects
     """
-    from calcli.errors import UsageError
     from calcli.verbs.export import ExportRequest, dialects, export_onnx
     from calcli.verbs.export import export as run
 
@@ -259,7 +261,7 @@ def export(arguments: Arguments) -> None:
 @command("""
     ARTIFACT RULES EXPLAIN ROW EXPLANATION_OUTPUT TABLE_OR_JSON STORAGE_OPTION NO_COLOR DEBUG
 """)
-def inspect(arguments: Arguments) -> None:
+def inspect(arguments: Arguments, console: Console) -> Answer | None:
     """Describe an artifact and its held-out performance.
 
     Reads the whole artifact and checks the hash of every file.
@@ -272,29 +274,27 @@ def inspect(arguments: Arguments) -> None:
     calcli inspect train.mbct --explain test.parquet --row 3
     calcli inspect train.platt --format json
     """
-    if arguments["explain"] is not None:
-        from calcli.verbs.inspect import ExplainRequest, explain
+    from calcli.cli import inspection
+    from calcli.verbs.inspect import ExplainRequest, explain
+    from calcli.verbs.inspect import inspect as run
 
-        table, row, drawn = (arguments[name] for name in ("explain", "row", "output"))
-        explanation = explain(ExplainRequest(arguments["artifact"], table, row, output=drawn))
-        console = arguments.console()
-        output.show(output.explained(explanation), arguments["form"], console)
+    artifact, table, row, drawn = (arguments[name] for name in ("artifact", "explain", "row", "output"))
+    if table is not None:
+        explanation = explain(ExplainRequest(artifact, table, row, output=drawn))
+        show(inspection.explained(explanation), arguments["form"], console)
         if drawn is not None:
             console.note(f"drawn in {drawn}")
-        return
+        return None
     for flag in ("row", "output"):
         if arguments[flag] is not None:
             raise UsageError(f"--{flag} needs --explain DATA")
-    from calcli.verbs.inspect import inspect as run
-
-    inspection = run(arguments["artifact"], rules=arguments["rules"])
-    output.show(output.inspected(inspection), arguments["form"], arguments.console())
+    return inspection.inspected(run(artifact, rules=arguments["rules"]))
 
 
 @command("""
     METHOD_OR_NONE FORMAT NO_COLOR DEBUG
 """)
-def methods(arguments: Arguments) -> None:
+def methods(arguments: Arguments, console: Console) -> Answer:
     """List the calibration methods, or describe one.
 
     Examples
@@ -303,18 +303,15 @@ def methods(arguments: Arguments) -> None:
     calcli methods histogram
     calcli methods --format json
     """
-    from calcli.methods import catalog
+    from calcli.cli import catalogs
 
-    name = arguments["name"]
-    chosen = catalog.specs() if name is None else (catalog.find(name),)
-    answer = output.methods(chosen, details=name is not None)
-    output.show(answer, arguments["form"], arguments.console())
+    return catalogs.methods(arguments["name"])
 
 
 @command("""
     METRIC_OR_NONE FORMAT NO_COLOR DEBUG
 """)
-def metrics(arguments: Arguments) -> None:
+def metrics(arguments: Arguments, console: Console) -> Answer:
     """List the metrics, or describe one.
 
     Examples
@@ -323,19 +320,16 @@ def metrics(arguments: Arguments) -> None:
     calcli metrics mvce
     calcli metrics --format json
     """
-    from calcli.metrics import catalog
+    from calcli.cli import catalogs
 
-    name = arguments["name"]
-    chosen = catalog.specs() if name is None else (catalog.find(name),)
-    answer = output.metrics(chosen, details=name is not None)
-    output.show(answer, arguments["form"], arguments.console())
+    return catalogs.metrics(arguments["name"])
 
 
 @command("""
     READING OUTCOME TASK WEIGHT WEIGHT_KIND POSITIVE CLASSES FEATURES IGNORE ENSEMBLE_KIND MEMBER_COUNT TREES
     DEPTH LEARNING_RATE TUNE OWN_MODEL SEED ENSEMBLE_OUTPUT DRY_RUN GENERAL
 """)
-def uncertainty_fit(arguments: Arguments) -> None:
+def uncertainty_fit(arguments: Arguments, console: Console) -> Answer:
     """Train an ensemble of CatBoost models, and save it.
 
     Needs features and a label, but no score. Prints the path of the ensemble to stdout. The same command resumes a run
@@ -348,18 +342,18 @@ def uncertainty_fit(arguments: Arguments) -> None:
     calcli uncertainty fit prices.csv --label price --task regression
     calcli uncertainty fit train.parquet --model mine.cbm -o mine
     """
+    from calcli.cli.ensembles import fitted
     from calcli.verbs.uncertainty import EnsembleRequest
     from calcli.verbs.uncertainty import fit as run
 
-    console = arguments.console()
-    output.ensemble_fitted(run(arguments.request(EnsembleRequest), console), console)
+    return fitted(run(arguments.request(EnsembleRequest), console))
 
 
 @command("""
     ENSEMBLE_DIR DATA TABLE_OUTPUT INPUT_FORMAT DELIMITER PLACES OUTPUT_FORMAT REPLACE MORE_MEASURES KEEP DRY_RUN
     GENERAL
 """)
-def uncertainty_apply(arguments: Arguments) -> None:
+def uncertainty_apply(arguments: Arguments, console: Console) -> Answer | None:
     """Add predictions and their uncertainty to a table.
 
     Writes all rows in the same order and all columns unchanged, followed by `uncertainty_mean` (for more than two
@@ -375,16 +369,14 @@ def uncertainty_apply(arguments: Arguments) -> None:
     from calcli.verbs.apply import EnsembleApplyRequest
     from calcli.verbs.apply import apply_ensemble as run
 
-    request = arguments.request(EnsembleApplyRequest)
-    console = arguments.console(quiet=request.output == "-")
-    output.applied(run(request, console), console, dry_run=request.dry_run)
+    return applied(run(arguments.request(EnsembleApplyRequest), console), console, dry_run=arguments["dry_run"])
 
 
 @command("""
     DATA WITH_ENSEMBLE INPUT_FORMAT DELIMITER PLACES BAD_ROWS OUTCOME WEIGHT WEIGHT_KIND IGNORE OOD MAKE_OOD
     OOD_PRESET SEED REJECTION_PICTURE FORMAT GENERAL
 """)
-def uncertainty_evaluate(arguments: Arguments) -> None:
+def uncertainty_evaluate(arguments: Arguments, console: Console) -> Answer:
     """Measure ensembles, and how well their uncertainty finds errors.
 
     On rows that no ensemble was trained on, reports the log-loss, the error rate, the gain from rejecting the most
@@ -397,19 +389,18 @@ def uncertainty_evaluate(arguments: Arguments) -> None:
     calcli uncertainty evaluate test.parquet --with train.sglb --ood other.parquet
     calcli uncertainty evaluate test.csv --with sgb --with b=ens --make-ood x.csv
     """
+    from calcli.cli.ensembles import evaluated
     from calcli.verbs.uncertainty import EnsembleEvaluateRequest
     from calcli.verbs.uncertainty import evaluate as run
 
-    console = arguments.console()
-    report = run(arguments.request(EnsembleEvaluateRequest), console)
-    output.show(output.ensemble_evaluated(report), arguments["form"], console)
+    return evaluated(run(arguments.request(EnsembleEvaluateRequest), console))
 
 
 @command("""
     DATA MEMBER_STEM TABLE_OUTPUT INPUT_FORMAT DELIMITER PLACES BAD_ROWS VARIANCES OUTPUT_FORMAT REPLACE
     MORE_MEASURES KEEP GENERAL
 """)
-def uncertainty_decompose(arguments: Arguments) -> None:
+def uncertainty_decompose(arguments: Arguments, console: Console) -> None:
     """Decompose the uncertainty of ensemble predictions in a table.
 
     The table holds the predictions of the members of any ensemble: a column for each member, or for each member and
@@ -423,6 +414,4 @@ def uncertainty_decompose(arguments: Arguments) -> None:
     from calcli.verbs.apply import DecomposeRequest
     from calcli.verbs.apply import decompose as run
 
-    request = arguments.request(DecomposeRequest)
-    console = arguments.console(quiet=request.output == "-")
-    output.decomposed(run(request, console), console)
+    written(run(arguments.request(DecomposeRequest), console), "have no usable predictions and got null", console)

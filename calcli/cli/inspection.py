@@ -1,11 +1,12 @@
-"""Artifacts and explanations of scores on a terminal."""
+"""Artifacts and explanations of scores as answers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from calcli.cli.output import Answer
 from calcli.cli.results import headline, numbers_table
 from calcli.cli.screen import Screen, aligned, fact_list, notes, wrapped
 from calcli.decisions.policy import Policy
@@ -20,14 +21,21 @@ if TYPE_CHECKING:
     from calcli.verbs.inspect import Explanation, Inspection
 
 
-def inspected(inspection: Inspection, screen: Screen) -> list[str]:
+def inspected(inspection: Inspection) -> Answer:
+    """An artifact: its manifest, its numbers, its files."""
+    return Answer(partial(_artifact, inspection), inspection.to_json)
+
+
+def _artifact(inspection: Inspection, screen: Screen) -> list[str]:
     """Method, data, metrics and files of an artifact; ``--format json`` has more."""
     if inspection.sections:
         return [line for section in inspection.sections for line in [*_section(section, screen), ""]][:-1]
     manifest = inspection.manifest
     numbers = Findings.of_manifest(manifest)
+    day, _, time = manifest.created.partition("T")
+    when = f"{day} {time[:5]} UTC" if time.endswith("+00:00") else manifest.created
     what = {"ensemble": "an ensemble", "policy": "a policy"}.get(manifest.kind, "a calibrator")
-    title = f"{inspection.path} is {what} ({manifest.method}), fitted {_when(manifest.created)}"
+    title = f"{inspection.path} is {what} ({manifest.method}), fitted {when}"
     lines = wrapped(f"{title} by calcli {manifest.calcli}.", screen.prose)
     if numbers.scores:
         lines += ["", *headline(numbers, screen), "", *numbers_table(numbers, screen)]
@@ -48,40 +56,38 @@ def _decides(manifest: Manifest) -> list[tuple[str, str]]:
     return [("policy", f"{rule}{choice['why']}")]
 
 
-def explained(explanation: Explanation, screen: Screen) -> list[str]:
+def explained(explanation: Explanation) -> Answer:
     """The contribution of each column: on average over the rows, or in the one row."""
-    found = explanation.to_json()
-    entries = cast("list[dict[str, Any]]", found["contributions"])
-    if explanation.row is None:
-        heading = ["column", "mean |change|", "mean change"]
-        rows = [[each["column"], f"{each['mean_absolute']:.4f}", f"{each['mean']:+.4f}"] for each in entries]
-    else:
-        heading = ["column", "value", "change"]
-        rows = [[each["column"], short(each["value"]), f"{each['mean']:+.4f}"] for each in entries]
-    note = (
-        "Shapley values, by SHAP: what each column adds to the calibrated log-odds minus the raw ones. With "
-        f"{explanation.base:+.4f}, the expectation before any column is known, they add up to the difference of a row."
-    )
-    title = wrapped(f"{explanation.title}.", screen.prose)
-    return [*title, "", *aligned([heading, *rows], "lrr"), "", *wrapped(note, screen.prose)]
+    entries = cast("list[dict[str, Any]]", explanation.to_json()["contributions"])
+
+    def lines(screen: Screen) -> list[str]:
+        if explanation.row is None:
+            heading = ["column", "mean |change|", "mean change"]
+            rows = [[each["column"], f"{each['mean_absolute']:.4f}", f"{each['mean']:+.4f}"] for each in entries]
+        else:
+            heading = ["column", "value", "change"]
+            rows = [[each["column"], short(each["value"]), f"{each['mean']:+.4f}"] for each in entries]
+        note = (
+            "Shapley values, by SHAP: what each column adds to the calibrated log-odds minus the raw ones. With "
+            f"{explanation.base:+.4f}, the expectation before any column is known, they add up to the difference of a "
+            "row."
+        )
+        title = wrapped(f"{explanation.title}.", screen.prose)
+        return [*title, "", *aligned([heading, *rows], "lrr"), "", *wrapped(note, screen.prose)]
+
+    return Answer(lines, explanation.to_json)
 
 
 def _section(section: Section, screen: Screen) -> list[str]:
     """A table of fitted parameters: numbers to the right, words to the left."""
-    align = "".join("r" if _numeric(column) else "l" for column in zip(*section.rows, strict=True))
+    align = "".join("r" if all(map(_is_number, column)) else "l" for column in zip(*section.rows, strict=True))
     cells = [["" if value is None else short(value) for value in row] for row in section.rows]
     lines = [screen.bold(section.title), *(wrapped(section.note, screen.prose) if section.note else ())]
     return [*lines, *(aligned([section.columns, *cells], align) if section.rows else ())]
 
 
-def _numeric(column: Sequence[object]) -> bool:
-    return all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in column)
-
-
-def _when(created: str) -> str:
-    """``2026-01-31T12:00:00+00:00`` as people write it."""
-    day, _, time = created.partition("T")
-    return f"{day} {time[:5]} UTC" if time.endswith("+00:00") else created
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _learned(inspection: Inspection) -> list[facts.Pair]:
@@ -90,8 +96,11 @@ def _learned(inspection: Inspection) -> list[facts.Pair]:
     numbers = {name: value for name, value in inspection.numbers.items() if not isinstance(value, dict)}
     if numbers:
         pairs.append(("learned", settings(numbers, " = ")))
-    if inspection.arrays:
-        pairs.append(("arrays", ", ".join(_arrays(inspection.arrays))))
+    if shapes := inspection.arrays:
+        # Nested states with the number of their arrays.
+        arrays = [f"{name} ({' x '.join(map(str, shape))})" for name, shape in shapes.items() if "/" not in name]
+        nested = Counter(name.partition("/")[0] for name in shapes if "/" in name)
+        pairs.append(("arrays", ", ".join([*arrays, *(f"{count} in {part}" for part, count in nested.items())])))
     params = inspection.manifest.params
     if params:
         text, preset = settings(params), inspection.manifest.preset
@@ -104,20 +113,12 @@ def _shifted(manifest: Manifest) -> list[facts.Pair]:
     shift, rate = manifest.recipe.get("prior_shift"), manifest.fit.get("label_rate")
     if shift is None:
         return []
-    here = ", ".join(f"{name}={share:.3g}" for name, share in rate.items()) if isinstance(rate, dict) else f"{rate:.3g}"
-    there = (
-        f"the class shares {shift}"
-        if isinstance(rate, dict)
-        else f"a base rate of {shift} of {manifest.label['positive']}"
-    )
+    if isinstance(rate, dict):
+        here = ", ".join(f"{name}={share:.3g}" for name, share in rate.items())
+        there = f"the class shares {shift}"
+    else:
+        here, there = f"{rate:.3g}", f"a base rate of {shift} of {manifest.label['positive']}"
     return [("prior", f"probabilities are for {there}; the calibration rows have {here}")]
-
-
-def _arrays(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """Each array with its shape; nested states with the number of their arrays."""
-    plain = [f"{name} ({' x '.join(map(str, shape))})" for name, shape in shapes.items() if "/" not in name]
-    nested = Counter(name.partition("/")[0] for name in shapes if "/" in name)
-    return [*plain, *(f"{count} in {part}" for part, count in nested.items())]
 
 
 def _files(manifest: Manifest) -> list[facts.Pair]:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from calcli.cli import arguments as to
 from calcli.cli import complete
-from calcli.cli.arguments import REQUIRED, Arguments, Option, argument, option, with_options
+from calcli.cli.arguments import REQUIRED, Command, Option, argument, option, with_options
 
 source = partial(option, "Input")
 column = partial(option, "Columns")
@@ -20,7 +20,6 @@ check = partial(option, "Check")
 output = partial(option, "Output")
 general = partial(option, None)
 decision = partial(option, "Decision")
-amount = partial(decision, kind=float, bounds=(0, 1e15))
 share = partial(decision, kind=float, bounds=(0, 1))
 cost = partial(decision, convert=to.number_or_column)
 
@@ -360,7 +359,9 @@ BUDGET_ROWS = decision(
     only="decide",
 )
 CONFIDENCE = share("--confidence SHARE", "The probability that targets and bounds hold on new rows.", 0.95)
-ABSTAIN = amount("--abstain COST", "Abstain where the best decision has an expected cost above this.")
+ABSTAIN = decision(
+    "--abstain COST", "Abstain where the best decision has an expected cost above this.", kind=float, bounds=(0, 1e15)
+)
 COVERAGE = share("--coverage SHARE", "Decide this share of the rows, the most certain ones; abstain on the others.")
 TOP = decision(
     "--top K",
@@ -478,7 +479,7 @@ SAMPLED = (ENGINE, MASTER, SAMPLE)
 GENERAL = (THREADS, QUIET, NO_COLOR, DEBUG)
 
 
-def command(names: str) -> Callable[[Callable[[Arguments], None]], Callable[..., None]]:
+def command(names: str) -> Callable[[Command], Callable[..., None]]:
     """Declare a command with the options and groups of these names, which help lists in this order."""
     options: list[Option] = []
     for found in (globals()[name] for name in names.split()):

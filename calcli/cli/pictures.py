@@ -4,52 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from calcli.cli import serial
+from calcli.cli.output import Answer, Form, bad_rows, show
 from calcli.cli.screen import Screen, wrapped
 from calcli.diagrams import terminal
 from calcli.diagrams.canvas import Line, Piece
 from calcli.diagrams.curves import caption
 
 if TYPE_CHECKING:
+    from calcli.cli.process import Console
     from calcli.diagrams.charts import Chart
     from calcli.diagrams.curves import Curve
     from calcli.verbs.diagram import DiagramResult
 
-COLORS_256 = {
-    "bar": 246,
-    "over": 166,
-    "under": 32,
-    "over-chance": 180,
-    "under-chance": 110,
-    "line-0": 166,
-    "line-1": 32,
-    "line-2": 36,
-    "line-3": 175,
-    "line-4": 178,
-    "line-5": 74,
+_COLORS = {
+    "bar": (246, 90),
+    "over": (166, 31),
+    "under": (32, 34),
+    "over-chance": (180, 33),
+    "under-chance": (110, 36),
+    "line-0": (166, 31),
+    "line-1": (32, 34),
+    "line-2": (36, 32),
+    "line-3": (175, 35),
+    "line-4": (178, 33),
+    "line-5": (74, 36),
 }
-"""Colours out of 256 that the colour-blind can tell apart, on dark and on light grounds."""
-
-COLORS_16 = {
-    "bar": 90,
-    "over": 31,
-    "under": 34,
-    "over-chance": 33,
-    "under-chance": 36,
-    "line-0": 31,
-    "line-1": 34,
-    "line-2": 32,
-    "line-3": 35,
-    "line-4": 33,
-    "line-5": 36,
-}
-"""Colours for terminals that have 16."""
+"""By role one of 256 colours that the colour-blind can tell apart, on dark and on light grounds, and one of 16."""
 
 
-def diagram(result: DiagramResult, screen: Screen) -> list[str]:
-    """The picture in the width of the screen."""
-    return _colored(terminal.draw(result.shown, result.label, _look(screen)), screen)
+def show_diagram(result: DiagramResult, form: Form, console: Console) -> None:
+    """Show the picture or its numbers on stdout; the captions on stderr if the picture is in a file."""
+    output = result.request.output
+    if output is None or form != "table":
+
+        def lines(screen: Screen) -> list[str]:
+            return _colored(terminal.draw(result.shown, result.label, _look(screen)), screen)
+
+        show(Answer(lines, result.to_json, partial(serial.points, result.shown)), form, console)
+    if output is not None:
+        drawn = [] if output == "-" else [f"drawn in {output}"]
+        console.show([*_readings(result, console.stderr), *drawn])
+    for warning in bad_rows(result.data):
+        console.warn(warning)
 
 
 def charts(shown: Sequence[Chart], screen: Screen) -> list[str]:
@@ -58,9 +58,9 @@ def charts(shown: Sequence[Chart], screen: Screen) -> list[str]:
 
 
 def small(curves: Sequence[Curve], screen: Screen) -> list[str]:
-    """A small picture of as many scores as fit next to each other, for the end of an answer in words."""
+    """A small picture of as many scores as fit next to each other on a terminal, for the end of an answer in words."""
     bars = [curve for curve in curves if curve.kind == "reliability" and curve.points]
-    if not bars:
+    if not (bars and screen.terminal):
         return []
     look = replace(_look(screen), small=True)
     fitting = bars[: terminal.abreast(bars, look)]
@@ -70,7 +70,7 @@ def small(curves: Sequence[Curve], screen: Screen) -> list[str]:
     return lines
 
 
-def readings(result: DiagramResult, screen: Screen) -> list[str]:
+def _readings(result: DiagramResult, screen: Screen) -> list[str]:
     """The captions of a picture that is in a file."""
     lines: list[str] = []
     for curve in result.shown:
@@ -93,8 +93,9 @@ def _text(piece: Piece, screen: Screen) -> str:
         return style(piece.text)
     if not screen.color or not (piece.ink or piece.paper):
         return piece.text
+    papers = [piece.paper] if piece.paper else []
     if screen.colors_256:
-        codes = [f"38;5;{COLORS_256[piece.ink]}"] + ([f"48;5;{COLORS_256[piece.paper]}"] if piece.paper else [])
+        codes = [f"38;5;{_COLORS[piece.ink][0]}", *(f"48;5;{_COLORS[paper][0]}" for paper in papers)]
     else:
-        codes = [f"{COLORS_16[piece.ink]}"] + ([f"{COLORS_16[piece.paper] + 10}"] if piece.paper else [])
+        codes = [f"{_COLORS[piece.ink][1]}", *(f"{_COLORS[paper][1] + 10}" for paper in papers)]
     return f"\x1b[{';'.join(codes)}m{piece.text}\x1b[0m"

@@ -132,18 +132,7 @@ def silence(stream: TextIO | None) -> None:
 
 
 class Console(Listener):
-    """The listener of the verbs, which shows their notes and progress.
-
-    Parameters
-    ----------
-    quiet
-        No notes, no tables, no progress; warnings remain.
-
-    Attributes
-    ----------
-    stderr, stdout
-        What each stream can show.
-    """
+    """The listener of the verbs, which shows their notes and progress; when it is `quiet`, their warnings alone."""
 
     def __init__(self, *, quiet: bool = False, no_color: bool = False) -> None:
         self.quiet = quiet

@@ -1,12 +1,13 @@
-"""Results on a terminal: the reports of every verb, the leaderboard, policies, ensembles."""
+"""Reports of `fit`, `refit`, `evaluate` and `compare` as answers: what a screen shows of them, and their pages."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from calcli.cli import pictures, serial
+from calcli.cli.output import Answer, bad_rows, bound, write_file
 from calcli.cli.screen import (
     Screen,
     aligned,
@@ -19,83 +20,150 @@ from calcli.cli.screen import (
     widest_fitting,
     wrapped,
 )
+from calcli.models.policy import IN_PLACE
 from calcli.reporting import decisions, facts, tables, verdict
-from calcli.reporting.tables import Findings, Numbers, Table
-from calcli.reporting.typesetting import GLUE, NOTHING, settings
-from calcli.reporting.verdict import Verdict
+from calcli.reporting.tables import Findings, Table
+from calcli.reporting.typesetting import GLUE, number, signed
+from calcli.reporting.verdict import DECISIVE, Verdict
 
 if TYPE_CHECKING:
-    from calcli.diagrams.curves import Curve
+    from calcli.cli.process import Console
     from calcli.models.requests import FitResult
-    from calcli.reports.schema import Report, ScoreRow
+    from calcli.reports.schema import Report
     from calcli.verbs.compare import CompareResult
-    from calcli.verbs.decide import DecideResult
     from calcli.verbs.refit import DecisionRefit
     from calcli.verbs.refit_calibrator import RefitResult
-    from calcli.verbs.uncertainty import EnsembleResult
 
 _SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "same": "the same", "unknown": "unknown"}
 """The verdicts in a list of several scores."""
 
-_ENSEMBLES = {
-    "sglb": "models sampled from the posterior (sglb)",
-    "sgb": "models on random halves of the rows (sgb)",
-    "virtual": "members of one model (virtual)",
-}
-
-_ENSEMBLE_METRICS = {
-    "nll": "log-loss in nats; for regression, that of the mixture of the members' distributions",
-    "error": "how often the most probable class is wrong",
-    "rmse": "root mean squared error of the mean",
-    "prr_total": "gain from rejecting the rows with the highest total uncertainty first, in percent of an oracle's",
-    "prr_knowledge": "the same with knowledge uncertainty",
-    "ood_auc_total": "how often an out-of-distribution row has a higher total uncertainty than one of these",
-    "ood_auc_knowledge": "the same with knowledge uncertainty",
-}
-
-_REJECTED = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
-"""The shares in the table of ensembles' errors by rejection."""
+_DRIFT = {"calibration": ("no drift detected", "DRIFT"), "promise": ("kept", "BROKEN")}
+"""The answers of the tests over nights: that all is well, that it is not."""
 
 
-# Reports of calibrators
+# Answers
 
 
-def fitted(result: FitResult, screen: Screen) -> list[str]:
-    """The report of `fit`, with how rows were held out."""
-    if result.report is None or result.model is None:
-        return bound(result.binding.to_json(), [], screen)
-    holdout = result.model.manifest.fit["holdout"]
-    return measured(result.report, screen, [facts.holdout_fact(holdout)] if isinstance(holdout, dict) else [])
+def fitted(result: FitResult) -> Answer:
+    """The path of the artifact and the report; the roles of the columns after a dry run."""
+    report, model = result.report, result.model
+    if report is None or model is None:
+        return bound(result.binding, ("artifact", str(result.path)))
+    holdout = model.manifest.fit["holdout"]
+    more = [facts.holdout_fact(holdout)] if isinstance(holdout, dict) else []
+    return of_report(
+        report,
+        lambda screen: measured(report, screen, more),
+        beside_path=True,
+        below=partial(pictures.small, report.curves),
+        path=result.path,
+        refused=result.refused,
+    )
 
 
-def bound(binding: Mapping[str, Any], more: Sequence[facts.Pair], screen: Screen) -> list[str]:
-    """The roles of the columns, and the notes on how they were found."""
-    lines = [line for note in binding["notes"] for line in ["", *wrapped(note, screen.prose)]]
-    return [*fact_list([*facts.binding_facts(binding), *more], screen), *lines]
-
-
-def refitted(result: RefitResult | DecisionRefit, screen: Screen) -> list[str]:
-    """The report of `refit`: whether the artifact was replaced and by which rule, then the numbers."""
+def refitted(result: RefitResult | DecisionRefit) -> Answer:
+    """The path of the artifact and the report; a no where the previous generation was kept."""
     from calcli.verbs.refit import DecisionRefit
 
-    if isinstance(result, DecisionRefit):
-        lines = wrapped(verdict.policy_refit_opening(result), screen.prose)
-        return [*lines, *_policies(result.report, screen), *measured(result.report, screen)]
-    return measured(result.report, screen, verdict.refit_facts(result), verdict.refit_opening(result))
+    lines = _policy_refit if isinstance(result, DecisionRefit) else _calibrator_refit
+    shown: Callable[[Screen], list[str]] = partial(lines, result)  # type: ignore[arg-type]
+    return of_report(result.report, shown, beside_path=True, path=result.path, refused=result.kept, usual=result.usual)
 
 
-def evaluated(report: Report, screen: Screen) -> list[str]:
-    """The report of `evaluate`: the numbers, then what was asked for besides."""
-    lines = [*measured(report, screen), *groups(report, screen)]
-    for each in tables.rejection(report):
-        lines += _titled(each, wrapped(each.title, screen.prose), screen)
-    return [
-        *lines,
-        *changes(report, screen),
-        *_gates(report, screen),
-        *_drift(report, screen),
-        *_policies(report, screen),
-    ]
+def _outcome(result: RefitResult | DecisionRefit) -> str:
+    return f"{result.path} {'is replaced' if result.kept is None else 'stays as it is'}"
+
+
+def _policy_refit(result: DecisionRefit, screen: Screen) -> list[str]:
+    """Whether a policy was replaced, and why; the numbers of the old and the new one."""
+    said = (
+        f"{_outcome(result)}: {result.why}. It is replaced if this happens by chance at most once in twenty years of "
+        "nights."
+    )
+    return [*wrapped(said, screen.prose), *_policies(result.report, screen), *measured(result.report, screen)]
+
+
+def _calibrator_refit(result: RefitResult, screen: Screen) -> list[str]:
+    """Whether the artifact was replaced, with the numbers that decided it and those that are required; the report."""
+    report, metric = result.report, result.guard.metric.name
+    new, old = report.value(result.name, metric), report.value(IN_PLACE, metric)
+    digits = Findings.of_report(report).digits  # as in the table below
+    words = DECISIVE.get(metric, metric)
+    because = "" if result.kept is None or result.usual else f", because {(report.refit or {})['reason']}"
+    opening = (
+        f"{_outcome(result)}{because}. On held-out new rows the {words} is {number(new, digits)} with the new "
+        f"{result.name}, {number(old, digits)} with the one in place. The log-likelihood of these rows changes by "
+        f"{result.evidence.evidence:+.1f} nats; {result.evidence.threshold:+.1f} are required (8.9 or two standard "
+        "errors; by chance at most once in twenty years of nightly refits). Against no calibration:"
+    )
+    mean, most = (signed(moved, 4).lstrip("+") for moved in result.moved)
+    more = [("change", f"new minus old probability: {mean} on average, {most} at most (absolute)")]
+    if result.kept is None:
+        more.append(("before", f"the old one is kept; calcli refit {result.path} --rollback restores it"))
+    return measured(report, screen, more, opening)
+
+
+def evaluated(report: Report) -> Answer:
+    """The report; a no where a gate failed, the calibration has drifted or a policy breaks its promise."""
+
+    def lines(screen: Screen) -> list[str]:
+        shown = [*measured(report, screen), *groups(report, screen)]
+        for each in tables.rejection(report):
+            shown += _titled(each, wrapped(each.title, screen.prose), screen)
+        more = changes, _gates, _drift, _policies
+        return [*shown, *(line for part in more for line in part(report, screen))]
+
+    refused = None
+    failed = [str(gate["expr"]) for gate in report.gates if not gate["passed"]]
+    promise: Any = None if report.drift is None else report.drift["promise"]
+    if failed:
+        refused = f"--fail-if is true: {'; '.join(failed)}"
+    elif report.drift is not None and report.drift["drifted"]:
+        refused = "the calibration has drifted since the fit"
+    elif promise is not None and promise["broken"]:
+        refused = f"the policy does not keep its promise, {promise['target']}"
+    return of_report(report, lines, below=partial(pictures.small, report.curves), refused=refused)
+
+
+def compared(result: CompareResult) -> Answer:
+    """The leaderboard; with ``--select`` also the path of the artifact."""
+    report, selected = result.report, result.selected
+
+    def lines(screen: Screen) -> list[str]:
+        said = ". ".join(part for part in (result.choice.why, tables.certainty(report)) if part)
+        # The intervals tell methods apart, so that other metrics give way to them first.
+        names = list(report.definitions)
+        counts = [(behind, count) for behind in (True, False) for count in range(len(names), 0, -1)]
+        boards = (tables.leaderboard(report, names[:count], behind=behind) for behind, count in counts)
+        shown, rows = widest_fitting(boards, screen)
+        found = [*_scarcity(report, screen), *wrapped(f"{said}.", screen.prose), "", *rows]
+        if without := tables.without_numbers(report):
+            found += ["", *described(without, screen.prose)]
+        terms = tables.leaderboard_terms(report, shown)
+        if hidden := [name for name in names if name not in shown.header]:
+            terms.append(("more", f"{', '.join(hidden)} are hidden: use a wider screen, or --format csv"))
+        return [*found, "", *fact_list(facts.measured(report.data, report.binding), screen), "", *notes(terms, screen)]
+
+    return of_report(report, lines, beside_path=selected is not None, path=selected and selected.path)
+
+
+def of_report(report: Report, lines: Callable[[Screen], list[str]], **more: Any) -> Answer:
+    """The answer of a report, with its warnings but for those that the verb notes while it runs."""
+    warnings = [one.message for one in report.warnings if one.code != "choice"]
+    repeated = {one.message for one in report.warnings if one.code == "not-better"}
+    warnings += bad_rows(report.data)
+    return Answer(lines, report.to_json, partial(serial.report, report), warnings=warnings, repeated=repeated, **more)
+
+
+def write_page(report: Report, target: str | None, console: Console) -> None:
+    """Write the report as an HTML page, with ``--html``."""
+    if target is not None:
+        from calcli.reporting import webpage
+
+        write_file(webpage.webpage(report).encode(), target, f"the page is in {target}", console)
+
+
+# The parts of a report
 
 
 def measured(report: Report, screen: Screen, more: Sequence[facts.Pair] = (), opening: str | None = None) -> list[str]:
@@ -158,7 +226,7 @@ def numbers_table(findings: Findings, screen: Screen) -> list[str]:
     names = ["", "better", *(score.name for score in findings.scores)]
     lines = []
     for block in _blocks(names, tables.by_score(findings), screen.width):
-        lines += ["", *_two_headers([names, *block], "l" + "r" * len(block), screen)]
+        lines += ["", *two_headers([names, *block], "l" + "r" * len(block), screen)]
     return lines[1:]
 
 
@@ -177,7 +245,7 @@ def _blocks(names: Sequence[str], columns: Sequence[list[str]], width: int) -> l
     return groups
 
 
-def _two_headers(columns: Iterable[Sequence[str]], align: str, screen: Screen) -> list[str]:
+def two_headers(columns: Iterable[Sequence[str]], align: str, screen: Screen) -> list[str]:
     """Columns whose first two cells are headers."""
     lines = aligned(list(zip(*columns, strict=True)), align)
     return [*map(screen.dim, lines[:2]), *lines[2:]]
@@ -230,16 +298,10 @@ def _gates(report: Report, screen: Screen) -> list[str]:
 
 def _drift(report: Report, screen: Screen) -> list[str]:
     """Whether the calibration has drifted, and whether a policy keeps its promise, in a sentence each."""
-    if report.drift is None:
-        return []
     lines: list[str] = []
-    if moved := facts.drift(report.drift):
-        answer = screen.bad("DRIFT") if report.drift["drifted"] else screen.good("no drift detected")
-        lines += ["", *wrapped(f"{answer}: {moved}", screen.prose)]
-    if kept := facts.promise_kept(report.drift):
-        promise: Any = report.drift["promise"]
-        answer = screen.bad("BROKEN") if promise["broken"] else screen.good("kept")
-        lines += ["", *wrapped(f"{answer}: {kept}", screen.prose)]
+    for what, bad, said in facts.drift(report.drift):
+        answer = (screen.bad if bad else screen.good)(_DRIFT[what][bad])
+        lines += ["", *wrapped(f"{answer}: {said}", screen.prose)]
     return lines
 
 
@@ -249,118 +311,3 @@ def _policies(report: Report, screen: Screen) -> list[str]:
     for entry in report.decisions:
         lines += ["", *wrapped(decisions.measured(entry), screen.prose)]
     return lines
-
-
-# Comparisons and policies
-
-
-def compared(result: CompareResult, screen: Screen) -> list[str]:
-    """The choice in a sentence, the table of methods, the rows and folds of the comparison."""
-    report = result.report
-    said = ". ".join(part for part in (result.choice.why, tables.certainty(report)) if part)
-    # The intervals tell methods apart, so that other metrics give way to them first.
-    names = list(report.definitions)
-    counts = [(behind, count) for behind in (True, False) for count in range(len(names), 0, -1)]
-    boards = (tables.leaderboard(report, names[:count], behind=behind) for behind, count in counts)
-    shown, rows = widest_fitting(boards, screen)
-    lines = [*_scarcity(report, screen), *wrapped(f"{said}.", screen.prose), "", *rows]
-    if without := tables.without_numbers(report):
-        lines += ["", *described(without, screen.prose)]
-    terms = tables.leaderboard_terms(report, shown)
-    if hidden := [name for name in names if name not in shown.header]:
-        terms.append(("more", f"{', '.join(hidden)} are hidden: use a wider screen, or --format csv"))
-    return [*lines, "", *fact_list(facts.measured(report.data, report.binding), screen), "", *notes(terms, screen)]
-
-
-def decided(result: DecideResult, screen: Screen) -> list[str]:
-    """The decision and its reason, the other options, the rows."""
-    headline = decisions.headline(result.choice)
-    lines = [*map(screen.bold, wrapped(headline, screen.prose)), ""] if headline else []
-    for each in decisions.tables(result.choice):
-        lines += [screen.bold(each.title)] if each.title else []
-        lines += [*table(each, screen), ""]
-    return [*lines, *fact_list(facts.measured(result.data, result.binding.to_json()), screen)]
-
-
-# Ensembles
-
-
-def ensemble_fitted(result: EnsembleResult, screen: Screen) -> list[str]:
-    """The ensemble, its settings, and the rows that it was trained on."""
-    if result.model is None:
-        return []
-    manifest = result.model.manifest
-    pairs = [
-        ("ensemble", f"{manifest.params['members']} {_ENSEMBLES[manifest.method]}, in {_time(result.seconds)}"),
-        ("set to", settings(manifest.params)),
-        facts.fit_data(manifest),
-        *facts.binding_facts(manifest.binding),
-    ]
-    return fact_list(pairs, screen)
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 90 else f"{seconds / 60:.1f} min"
-
-
-def ensemble_evaluated(report: Report, screen: Screen) -> list[str]:
-    """The report of `uncertainty evaluate`: a sentence for each ensemble, the numbers, the errors by rejection."""
-    ensembles = [score for score in report.scores if not score.name.endswith(".single")]
-    lines = [line for ensemble in ensembles for line in wrapped(_sentence(ensemble), screen.prose)]
-    findings = _ensemble_numbers(report, reverse=len(ensembles) == 1)
-    lines += ["", *numbers_table(findings, screen), "", *_rejection(report, ensembles, screen)]
-    lines += ["", *fact_list(facts.measured(report.data, report.binding), screen), ""]
-    return [*lines, *notes([(name, _ENSEMBLE_METRICS[name]) for name in report.definitions], screen)]
-
-
-def _sentence(score: ScoreRow) -> str:
-    """How well knowledge uncertainty detects out-of-distribution rows; without these, how the total finds errors."""
-    values = {name: metric.value for name, metric in score.metrics.items()}
-    if values.get("ood_auc_knowledge") is not None:
-        knowledge, total = values["ood_auc_knowledge"], values["ood_auc_total"]
-        return (
-            f"Knowledge uncertainty of {score.name} detects out-of-distribution rows with an AUC of {knowledge:.3f}, "
-            f"total uncertainty with {total:.3f}."
-        )
-    if values["prr_total"] is None:
-        return f"The gain of {score.name} from rejecting rows is undefined: {score.metrics['prr_total'].reason}."
-    return (
-        f"Rejecting the rows with the highest total uncertainty first, {score.name} reaches "
-        f"{values['prr_total']:.0f} % of the gain of an oracle."
-    )
-
-
-def _ensemble_numbers(report: Report, *, reverse: bool) -> Findings:
-    """The numbers of the table; a single ensemble stands behind its single model, so that its change is shown."""
-    numbers = [
-        Numbers(score.name, {name: metric.value for name, metric in score.metrics.items()}, {}, {}, {})
-        for score in report.scores
-    ]
-    differences = {(difference.score, difference.metric): difference for difference in report.differences}
-    definitions = {name: asdict(definition) for name, definition in report.definitions.items()}
-    return Findings(tuple(reversed(numbers) if reverse else numbers), definitions, differences)
-
-
-def _rejection(report: Report, ensembles: Sequence[ScoreRow], screen: Screen) -> list[str]:
-    """The loss of the remaining rows by share rejected; its root for amounts, as in the table above."""
-    amounts = "rmse" in report.definitions
-    columns = [["rejected", "", *(f"{share:.0%}".replace("%", " %") for share in _REJECTED)]]
-    for score in ensembles:
-        for by in ("total", "knowledge", "oracle"):
-            points = _points(report.curves, score.name, by)
-            losses = [points.get(round(100 * share)) for share in _REJECTED]
-            columns.append([score.name, f"by {by}", *(_loss(value, amounts=amounts) for value in losses)])
-    title = "RMSE of the remaining rows" if amounts else "error of the remaining rows"
-    return [screen.dim(f"  {title}"), *_two_headers(columns, "r" * len(columns), screen)]
-
-
-def _points(curves: Sequence[Curve], name: str, by: str) -> dict[int, float]:
-    """The loss by percent rejected."""
-    chosen = (curve for curve in curves if (curve.score, curve.by) == (name, by))
-    return {round(100 * point.x): point.y for curve in chosen for point in curve.points}
-
-
-def _loss(value: float | None, *, amounts: bool) -> str:
-    if value is None:
-        return NOTHING
-    return f"{math.sqrt(value):.4g}" if amounts else f"{value:.4f}"

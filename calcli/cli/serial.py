@@ -35,34 +35,27 @@ def to_json(document: object, *, unicode: bool = True) -> str:
     return json.dumps(document, allow_nan=False, ensure_ascii=not unicode) + "\n"
 
 
-def flat(header: Sequence[str], rows: Sequence[Sequence[Cell]], form: Flat) -> str:
+def flat(header: Sequence[str], rows: Iterable[Sequence[Cell]], form: Flat) -> str:
     """A table as CSV or Markdown."""
-    return _csv(header, rows) if form == "csv" else _markdown(header, rows)
-
-
-def _csv(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+    lines = [header, *([_text(cell) for cell in row] for row in rows)]
+    if form == "markdown":
+        return _markdown(lines, ["---"] * len(header))
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_text(cell) for cell in row] for row in rows)
+    csv.writer(stream, lineterminator="\n").writerows(lines)
     return stream.getvalue()
 
 
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    lines = [header, ["---"] * len(header), *([_in_markdown(_text(cell)) for cell in row] for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+def _markdown(lines: Iterable[Sequence[str]], rule: Sequence[str]) -> str:
+    """A header and rows, with a rule below the header; whatever is in a cell stays there."""
+    header, *rows = ([_in_markdown(cell) for cell in line] for line in lines)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (header, rule, *rows))
 
 
-def markdown(tables: Iterable[Table]) -> str:
-    """Tables, each under its title, with the digits that a screen shows."""
-    return "\n".join(map(_markdown_table, tables))
-
-
-def _markdown_table(table: Table) -> str:
+def _table(table: Table) -> str:
+    """A table under its title, with the digits that a screen shows."""
     rule = ["---"] * table.words + ["---:"] * (len(table.header) - table.words)
-    lines = [[*map(_in_markdown, row)] for row in (table.header, rule, *table.rows)]
     title = f"{_in_markdown(table.title)}\n\n" if table.title else ""
-    return title + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return title + _markdown([table.header, *table.rows], rule)
 
 
 def _text(cell: Cell) -> str:
@@ -86,7 +79,8 @@ def long_rows(report: Report) -> list[list[Cell]]:
     # Numbers over all rows, with the difference from the first score.
     for score in report.scores:
         chosen = None if report.chosen is None else score.name == report.chosen
-        tail = [*map(_microseconds, (score.seconds.fit, score.seconds.apply)), chosen]
+        times = (score.seconds.fit, score.seconds.apply)
+        tail = [*(None if time is None else round(time, 6) for time in times), chosen]
         if score.status != "ok":
             rows.append([score.name, *[None] * (1 + len(_VALUE)), score.reason, *_values(None, _DIFFERENCE), *tail])
         for metric, value in score.metrics.items():
@@ -105,32 +99,23 @@ def _values(record: MetricValue | Difference | None, keys: Sequence[str]) -> lis
     return [None if record is None else getattr(record, key) for key in keys]
 
 
-def _microseconds(seconds: float | None) -> float | None:
-    """Seconds to the microsecond."""
-    return None if seconds is None else round(seconds, 6)
-
-
 def report(report: Report, form: Flat) -> str:
     """A report: in long form as CSV, or its tables as Markdown."""
     if form == "csv":
         return flat(LONG, long_rows(report), form)
     from calcli.reporting.tables import every
 
-    return markdown(every(report))
+    return "\n".join(map(_table, every(report)))
 
 
 def options(choice: Choice, form: Flat) -> str:
     """The options of a policy, a row for each of their numbers."""
-    header = ("option", "threshold", "number", "value", "lo", "hi")
-    return flat(
-        header,
-        [
-            [option.name, option.threshold, name, found.value, found.lo, found.hi]
-            for option in choice.options
-            for name, found in option.numbers.items()
-        ],
-        form,
+    rows = (
+        [option.name, option.threshold, name, found.value, found.lo, found.hi]
+        for option in choice.options
+        for name, found in option.numbers.items()
     )
+    return flat(("option", "threshold", "number", "value", "lo", "hi"), rows, form)
 
 
 def points(curves: Sequence[Curve], form: Flat) -> str:

@@ -27,48 +27,52 @@ class Rows:
 
     Attributes
     ----------
-    scores
-        Of the positive class, the last of two, shape (n,), or of each class, shape (n, K), in the order of `classes`.
-    kind
-        What the scores are.
     labels
-        A class in each row.
+        A class or an amount in each row.
     classes
-        As scikit-learn has them.
+        As scikit-learn has them; None where labels are amounts.
     features
         Any frame, or an array with a column for each; None where there are none.
     weights, groups
         One in each row; None where there are none.
+    scores
+        Of the positive class, the last of two, shape (n,), or of each class, shape (n, K), in the order of `classes`;
+        None where there are none.
+    kind
+        What the scores are.
     """
 
-    scores: FloatArray
-    kind: ScoreKind
     labels: NDArray[Any]
-    classes: NDArray[Any]
+    classes: NDArray[Any] | None
     features: object = None
     weights: object = None
     groups: object = None
+    scores: FloatArray | None = None
+    kind: ScoreKind = "prob"
 
     def table(self) -> tuple[pl.DataFrame, Flags, str | None]:
         """The table, the parts that its columns play, and the column of the groups."""
-        classes = [plain_class(one) for one in self.classes.tolist()]
-        texts = [class_text(one) for one in classes]
-        beside = feature_table(self.features, len(self.scores))
+        texts = None if self.classes is None else [class_text(plain_class(one)) for one in self.classes.tolist()]
+        beside = feature_table(self.features, len(self.labels if self.scores is None else self.scores))
         label, stem, weight, group = (free_name(name, beside) for name in ("label", self.kind, "weight", "group"))
-        columns = [stem] if self.scores.ndim == 1 else [f"{stem}_{text}" for text in texts]
-        parts = [*score_columns(self.scores, columns), labels_column(label, self.labels)]
-        parts += [amounts_column(weight, self.weights)] if self.weights is not None else []
-        parts += [pl.Series(group, np.asarray(self.groups))] if self.groups is not None else []
-        flags = Flags(
-            label=label,
-            prob=stem if self.kind == "prob" else None,
-            logit=stem if self.kind == "logit" else None,
-            weight=None if self.weights is None else weight,
-            positive=texts[1] if len(texts) == 2 else None,
-            ignore=() if self.groups is None else (group,),
-            classes=tuple(texts),
-        )
-        return with_columns(beside, parts), flags, None if self.groups is None else group
+        parts, roles = list[pl.Series](), dict[str, Any]()
+        if self.scores is not None:
+            names = [stem] if self.scores.ndim == 1 else [f"{stem}_{text}" for text in texts or ()]
+            parts, roles = score_columns(self.scores, names), {self.kind: stem}
+        parts.append(pl.Series(label, self.labels.tolist() if self.labels.dtype.kind == "O" else self.labels))
+        if self.weights is not None:
+            weights = np.asarray(self.weights, dtype=np.float64)
+            if weights.ndim != 1:
+                raise DataError(f"the {weight} has {weights.ndim} dimensions; there is one number for each row")
+            parts.append(pl.Series(weight, weights))
+            roles["weight"] = weight
+        if self.groups is not None:
+            parts.append(pl.Series(group, np.asarray(self.groups)))
+            roles["ignore"] = (group,)
+        if texts is not None:
+            roles |= {"classes": tuple(texts), "positive": texts[1] if len(texts) == 2 else None}
+        table = with_columns(beside, parts)
+        return table, Flags(label=label, **roles), None if self.groups is None else group
 
 
 def free_name(name: str, beside: pl.DataFrame) -> str:
@@ -110,19 +114,6 @@ def plain_class(value: object) -> Label:
     raise DataError(f"the class {value!r} is a {type(value).__name__}; classes are integers, booleans or text")
 
 
-def labels_column(name: str, labels: NDArray[Any]) -> pl.Series:
-    """The labels as a column."""
-    return pl.Series(name, labels.tolist() if labels.dtype.kind == "O" else labels)
-
-
-def amounts_column(name: str, values: object) -> pl.Series:
-    """Numbers as a column."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1:
-        raise DataError(f"the {name} has {array.ndim} dimensions; there is one number for each row")
-    return pl.Series(name, array)
-
-
 def score_columns(scores: FloatArray, names: Sequence[str]) -> list[pl.Series]:
     """The scores as columns of these names."""
     given = 1 if scores.ndim == 1 else scores.shape[1]
@@ -131,21 +122,6 @@ def score_columns(scores: FloatArray, names: Sequence[str]) -> list[pl.Series]:
     if scores.ndim == 1:
         return [pl.Series(names[0], scores)]
     return [pl.Series(name, scores[:, place]) for place, name in enumerate(names)]
-
-
-def training_table(
-    features: object, labels: NDArray[Any], classes: NDArray[Any] | None, weights: object
-) -> tuple[pl.DataFrame, Flags]:
-    """A table without a score, and the parts that its columns play; no `classes` where labels are amounts."""
-    beside = feature_table(features)
-    label, weight = free_name("label", beside), free_name("weight", beside)
-    _same_length("X", beside.height, len(labels))
-    parts = [labels_column(label, labels)]
-    parts += [amounts_column(weight, weights)] if weights is not None else []
-    texts = None if classes is None else tuple(class_text(plain_class(one)) for one in classes.tolist())
-    positive = texts[1] if texts is not None and len(texts) == 2 else None
-    flags = Flags(label=label, weight=None if weights is None else weight, positive=positive, classes=texts)
-    return with_columns(beside, parts), flags
 
 
 def feature_table(features: object, rows: int | None = None) -> pl.DataFrame:
@@ -181,7 +157,7 @@ def _same_length(name: str, length: int, rows: int) -> None:
 
 
 def table_to_predict(scores: FloatArray, features: object, binding: Binding) -> pl.DataFrame:
-    """The table that a fitted model reads; scores by class are in the order of the classes of `classes_of`."""
+    """The table that a fitted model reads; scores by class are in the order of `index_order`."""
     order = index_order(binding)
     if binding.score.kind == "prob":
         check_probabilities(scores)
@@ -189,11 +165,6 @@ def table_to_predict(scores: FloatArray, features: object, binding: Binding) -> 
         scores = scores[:, [order.index(one) for one in binding.classes]]
     columns = score_columns(scores, binding.score.columns)
     return with_columns(feature_table(features, len(scores)), columns)
-
-
-def classes_of(binding: Binding) -> NDArray[Any]:
-    """The classes of an artifact, the positive one of two last."""
-    return np.array(index_order(binding))
 
 
 def by_class(prob: FloatArray) -> FloatArray:

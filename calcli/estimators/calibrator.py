@@ -142,7 +142,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
             from calcli.tables.scores import kind_of
 
             values = scores_of(scores)
-            rows = Rows(values, kind_of(values, self.input), labels, classes, X, sample_weight, groups)
+            rows = Rows(labels, classes, X, sample_weight, groups, values, kind_of(values, self.input))
             return self._fit_rows(rows)
 
     def _fit_rows(self, rows: Rows) -> Self:
@@ -176,10 +176,10 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         return fit(FitRequest(table, guard=self.guard, holdout=self.holdout, **settings), here())
 
     def _keep(self, model: CalibratorModel) -> None:
-        from calcli.estimators.arrays import classes_of
+        from calcli.tables.arrays import index_order
 
         self.artifact_ = model
-        self.classes_ = classes_of(model.fitted_binding)
+        self.classes_ = np.array(index_order(model.fitted_binding))
         self.n_features_in_ = len(model.binding.score.columns)
 
     def predict_proba(self, scores: ArrayLike, X: object = None) -> FloatArray:

@@ -143,8 +143,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.classes_ = np.asarray(self.estimator.classes_)
         check_known(labels, self.classes_)
         self.estimators_ = [self.estimator]
-        scores, kind = responses(self.estimator, X, self.classes_)
-        self.calibrators_ = [self._calibrated((scores, kind), X, labels, weight, groups)]
+        response = responses(self.estimator, X, self.classes_)
+        self.calibrators_ = [self._calibrated(response, X, labels, weight, groups)]
 
     def _calibrate_folds(self, X: Any, labels: NDArray[Any], weight: Any, groups: Any, routed: Any) -> None:
         """Calibrate predictions of rows that the estimator was not fitted on, fold by fold."""
@@ -184,11 +184,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """A calibrator of these predictions."""
         from calcli.estimators.arrays import Rows
 
-        scores, kind = response
         with as_value_errors():
-            rows = Rows(scores, kind, labels, self.classes_, features_of(X), weight, groups)
+            rows = Rows(labels, self.classes_, features_of(X), weight, groups, *response)
             settings = {name: getattr(self, name) for name in ("params", "preset", "guard", "holdout", "random_state")}
-            return Calibrator(self.method, input=kind, **settings)._fit_rows(rows)
+            return Calibrator(self.method, input=rows.kind, **settings)._fit_rows(rows)
 
     def _routed(self, weight: Any, groups: Any, fit_params: Mapping[str, Any]) -> Any:
         """The parameters of the estimator's `fit` and of the splitter's `split`."""

@@ -82,11 +82,11 @@ class Ensemble(BaseEstimator):
         amounts = self.task == "regression" or (self.task is None and type_of_target(y) == "continuous")
         labels, classes = (column_or_1d(y, warn=True), None) if amounts else labels_and_classes(y)
         with as_value_errors():
-            from calcli.estimators.arrays import training_table
+            from calcli.estimators.arrays import Rows, feature_table
             from calcli.listener import here
             from calcli.verbs.uncertainty import EnsembleRequest, fit
 
-            table, flags = training_table(X, labels, classes, sample_weight)
+            table, flags, _ = Rows(labels, classes, feature_table(X), sample_weight).table()
             settings: dict[str, Any] = {name: getattr(self, name) for name in ("trees", "depth", "learning_rate")}
             request = EnsembleRequest(
                 table,

@@ -90,7 +90,7 @@ class Read:
         check_probabilities(values)
         truth = np.asarray(y_true)
         known = _classes(truth, 2 if values.ndim == 1 else values.shape[1], labels)
-        table, flags, _ = Rows(values, "prob", truth, known, weights=sample_weight).table()
+        table, flags, _ = Rows(truth, known, weights=sample_weight, scores=values).table()
         with open_source(table) as source:
             binding = bind(source, flags, features=False)
             return cls(load(source, binding, features=False).batch, class_names(binding))
@@ -140,13 +140,12 @@ def _function(spec: MetricSpec) -> Callable[..., float]:
         return measured.value
 
     described = {**_WHEREVER, **own}
-    beside = (Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in _WHEREVER)
-    rest = (
-        Parameter(name, Parameter.KEYWORD_ONLY, default=Parameter.empty if name in _BESIDE else _DEFAULTS[name])
-        for name in own
-    )
     rows = (Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("y_true", "prob"))
-    signature = Signature([*rows, *beside, *rest], return_annotation=float)
+    named = (
+        Parameter(name, Parameter.KEYWORD_ONLY, default=Parameter.empty if name in _BESIDE else _DEFAULTS.get(name))
+        for name in described
+    )
+    signature = Signature([*rows, *named], return_annotation=float)
     metric.__name__ = metric.__qualname__ = spec.name
     metric.__module__ = "calcli.metrics"
     metric.__signature__ = signature  # type: ignore[attr-defined]
@@ -175,21 +174,14 @@ class Summary(dict[str, MetricValue]):
 
     def __repr__(self) -> str:
         header = ("metric", "value", "lo", "hi", "floor", "p")
-        lines = [(name, *map(_text, (one.value, one.lo, one.hi, one.floor, one.p))) for name, one in self.items()]
-        widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
-        return "\n".join(
-            "  ".join(
-                [
-                    line[0].ljust(widths[0]),
-                    *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
-                ]
-            )
-            for line in (header, *lines)
-        )
-
-
-def _text(value: float | None) -> str:
-    return "-" if value is None else f"{value:.5g}"
+        lines = [
+            [name, *("-" if (value := getattr(one, part)) is None else f"{value:.5g}" for part in header[1:])]
+            for name, one in self.items()
+        ]
+        names, *columns = zip(header, *lines, strict=True)
+        cells = [[name.ljust(max(map(len, names))) for name in names]]
+        cells += [[cell.rjust(max(map(len, column))) for cell in column] for column in columns]
+        return "\n".join(map("  ".join, zip(*cells, strict=True)))
 
 
 def summary(

@@ -14,7 +14,6 @@ from calcli.reporting.typesetting import NOTHING, decimals, number
 if TYPE_CHECKING:
     from calcli.decisions.abstention import AbstentionBand
     from calcli.decisions.goal import Choice, Option
-    from calcli.decisions.measure import Number
     from calcli.decisions.policy import Policy
 
 _NAMES = ("precision", "recall", "accuracy", "fpr", "coverage", "error", "size", "single", "empty", "width")
@@ -102,29 +101,25 @@ def tables(choice: Choice) -> Iterator[Table]:
 
 
 def _options(choice: Choice) -> Table:
-    numbers = [option.numbers for option in choice.options]
-    costs = [value for each in numbers for name in ("cost", "saves") if (value := _value(each, name)) is not None]
-    digits = decimals(costs)
-    names = [name for name in (_BESIDE_COSTS if costs else _RATES) if any(name in each for each in numbers)]
-    threshold = any(option.threshold is not None for option in choice.options)
-    header = ["", *(["threshold"] if threshold else []), *(["cost", "saves", "95 % interval"] if costs else [])]
-    header += [_RATES[name] for name in names]
-    rows = [_row(option, names, digits, costs=bool(costs), threshold=threshold) for option in choice.options]
-    return Table("", header, rows)
+    options = choice.options
+    costs = [option.numbers[name].value for option in options for name in ("cost", "saves") if name in option.numbers]
+    known = [value for value in costs if value is not None]
+    digits = decimals(known)
+    columns = [("", [option.name for option in options])]
+    if any(option.threshold is not None for option in options):
+        cells = ["" if option.threshold is None else shown(option.threshold) for option in options]
+        columns.append(("threshold", cells))
+    if known:
+        saves = [difference_cells(option.numbers.get("saves"), digits) for option in options]
+        columns.append(("cost", _cells(options, "cost", digits)))
+        columns += [("saves", [cell for cell, _ in saves]), ("95 % interval", [cell for _, cell in saves])]
+    names = [name for name in (_BESIDE_COSTS if known else _RATES) if any(name in each.numbers for each in options)]
+    columns += [(_RATES[name], _cells(options, name, 3)) for name in names]
+    return Table.of_columns(columns)
 
 
-def _row(option: Option, names: Sequence[str], digits: int, *, costs: bool, threshold: bool) -> list[str]:
-    cells = [option.name]
-    if threshold:
-        cells.append("" if option.threshold is None else shown(option.threshold))
-    if costs:
-        cells.append("" if "cost" not in option.numbers else number(_value(option.numbers, "cost"), digits))
-        cells += difference_cells(option.numbers.get("saves"), digits)
-    return [*cells, *(number(_value(option.numbers, name), 3) if name in option.numbers else "" for name in names)]
-
-
-def _value(numbers: Mapping[str, Number], name: str) -> float | None:
-    return None if name not in numbers else numbers[name].value
+def _cells(options: Sequence[Option], name: str, digits: int) -> list[str]:
+    return [number(each.numbers[name].value, digits) if name in each.numbers else "" for each in options]
 
 
 def measured(entry: Mapping[str, Any]) -> str:

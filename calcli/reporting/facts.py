@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from calcli.methods import catalog as methods
 from calcli.metrics import catalog
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from calcli.reports.schema import DataFacts
 
 Pair = tuple[str, str]
+
+JsonObject: TypeAlias = Mapping[str, Any]
+"""A part of a report or a manifest, with the keys of the contract."""
+
 FLOOR: Pair = ("floor", "value of a calibrated score on these rows, from noise alone")
 
 _UNCLUSTERED = "no features"
@@ -23,75 +27,60 @@ _MOST_LISTED = 8
 """Longer lists are cut after so many items."""
 
 
-def _data_facts(data: DataFacts, positive: object) -> list[Pair]:
-    """The rows that were measured."""
+def measured(data: DataFacts, binding: JsonObject, more: Sequence[Pair] = ()) -> list[Pair]:
+    """The rows that were measured, `more` about them, and the roles of their columns."""
     parts = [names_of_files(data.files)] if data.files else []
     parts.append(f"{data.rows:,} rows")
     if data.rows_bad:
         parts.append(f"{data.rows_bad:,} of them left out as bad")
     if data.units is not None and not data.units["in_order"]:
         parts.append(f"{data.units['count']:,} units by {data.units['column']}")
-    parts += _rates(data.label_rate, positive)
-    return [("data", ", ".join(parts))]
-
-
-def measured(data: DataFacts, binding: Mapping[str, Any], more: Sequence[Pair] = ()) -> list[Pair]:
-    """The rows that were measured, `more` about them, and the roles of their columns."""
-    return [*_data_facts(data, binding["positive"]), *more, *binding_facts(binding)]
+    if isinstance(data.label_rate, Mapping):
+        parts.append(_listed([f"{_percent(share)} {name}" for name, share in data.label_rate.items()]))
+    elif data.label_rate is not None:
+        parts.append(f"{_percent(data.label_rate)} with label {spelled(binding['positive'])}")
+    return [("data", ", ".join(parts)), *more, *binding_facts(binding)]
 
 
 def fit_data(manifest: Manifest) -> Pair:
     """The rows that an artifact was fitted on."""
-    rows = f"{cast('dict[str, Any]', manifest.fit)['rows']:,} rows"
-    files = cast("list[dict[str, Any]]", manifest.data.get("files", []))
+    rows = f"{cast('JsonObject', manifest.fit)['rows']:,} rows"
+    files = cast("list[JsonObject]", manifest.data.get("files", []))
     return ("data", f"{rows} from {names_of_files(files)}" if files else rows)
 
 
-def names_of_files(files: Sequence[Mapping[str, Any]]) -> str:
+def names_of_files(files: Sequence[JsonObject]) -> str:
     """The name of the only file, or the number of files."""
     first = str(files[0]["path"] or "standard input")
     return first if len(files) == 1 else f"{len(files):,} files, the first {first}"
-
-
-def _rates(rate: float | Mapping[str, float] | None, positive: object) -> list[str]:
-    if rate is None:
-        return []
-    if isinstance(rate, Mapping):
-        return [_listed([f"{_percent(share)} {name}" for name, share in rate.items()])]
-    return [f"{_percent(rate)} with label {spelled(positive)}"]
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3g} %" if share < 0.9995 else f"{100 * share:.6g} %"
 
 
-def binding_facts(binding: Mapping[str, Any]) -> list[Pair]:
+def binding_facts(binding: JsonObject) -> list[Pair]:
     """The roles of the columns, from the ``binding`` object of a report or manifest."""
-    pairs: list[Pair] = []
+    positive, weight = binding["positive"], binding["weight"]
     classes = [spelled(each) for each in binding["classes"]]
     if not classes:
-        pairs.append(("label", f"{binding['label'] or 'none'}: a number"))
-    elif binding["label"] is not None:
-        pairs.append(("label", f"{binding['label']}: {_classes(classes, binding['positive'])}"))
+        pairs = [("label", f"{binding['label'] or 'none'}: a number")]
     else:
-        pairs.append(("label", f"none; from the artifact: {_classes(classes, binding['positive'])}"))
+        label = "none; from the artifact" if binding["label"] is None else binding["label"]
+        pairs = [("label", f"{label}: {_classes(classes, positive)}")]
     if binding["score"]["columns"]:
-        pairs.append(("score", _score(binding["score"], binding["positive"])))
-    pairs.append(("weight", _weight(binding)))
+        pairs.append(("score", _score(binding["score"], positive)))
+    if weight is None:
+        pairs.append(("weight", "none, all rows count the same"))
+    else:
+        counts = binding.get("weight_kind") == "counts"
+        meaning = "number of rows that each stands for" if counts else "importance of each row"
+        pairs.append(("weight", f"{weight}: {meaning}"))
     if binding["features"]:
         pairs.append(("features", _listed(binding["features"])))
     if binding["dropped"]:
         pairs.append(("dropped", _listed([f"{each['column']} ({each['reason']})" for each in binding["dropped"]])))
     return pairs
-
-
-def _weight(binding: Mapping[str, Any]) -> str:
-    if binding["weight"] is None:
-        return "none, all rows count the same"
-    meaning = (
-        "number of rows that each stands for" if binding.get("weight_kind") == "counts" else "importance of each row"
-    )
-    return f"{binding['weight']}: {meaning}"
 
 
 def _classes(classes: Sequence[str], positive: object) -> str:
@@ -101,7 +90,7 @@ def _classes(classes: Sequence[str], positive: object) -> str:
     return f"{spelled(positive)} is positive, {other} negative"
 
 
-def _score(score: Mapping[str, Any], positive: object) -> str:
+def _score(score: JsonObject, positive: object) -> str:
     columns = list(score["columns"])
     of = spelled(positive)
     if len(columns) == 1:
@@ -116,7 +105,7 @@ def _listed(items: Sequence[str]) -> str:
     return ", ".join(items[:_MOST_LISTED]) + (f", and {more} more" if more > 0 else "")
 
 
-def origin(source: Mapping[str, Any]) -> str:
+def origin(source: JsonObject) -> str:
     """The source of a score; of an artifact also the data of its fit."""
     match source["kind"]:
         case "raw":
@@ -137,7 +126,7 @@ def origin(source: Mapping[str, Any]) -> str:
     return f"{parts}{f' ({how})' if how else ''}, fitted {fitted['created'][:10]} on {rows}{of}"
 
 
-def holdout_fact(holdout: Mapping[str, Any]) -> Pair:
+def holdout_fact(holdout: JsonObject) -> Pair:
     """How rows were held out, from the ``holdout`` object of a manifest."""
     scheme, rows = str(holdout["scheme"]), holdout["rows"]
     units = holdout.get("units")
@@ -155,13 +144,13 @@ def holdout_fact(holdout: Mapping[str, Any]) -> Pair:
     return ("held out", f"{rows:,} rows{whole}; fitted on the other rows")
 
 
-def definitions(defined: Mapping[str, Mapping[str, Any]]) -> list[Pair]:
+def definitions(defined: Mapping[str, JsonObject]) -> list[Pair]:
     """The definition of each metric, in short."""
     summaries = {metric.name: metric.summary for metric in catalog.specs()}
     return [(name, "; ".join([summaries.get(name, name), *_details(one)])) for name, one in defined.items()]
 
 
-def _details(one: Mapping[str, Any]) -> list[str]:
+def _details(one: JsonObject) -> list[str]:
     details = []
     if one["bins"] is not None:
         details.append(_bins(one))
@@ -176,7 +165,7 @@ def _details(one: Mapping[str, Any]) -> list[str]:
     return details
 
 
-def _bins(one: Mapping[str, Any]) -> str:
+def _bins(one: JsonObject) -> str:
     if one["binning"] == "shuffled":
         return f"{one['bins']:,} bins of {one['bin_size']:,.0f} rows"
     kinds = {"width": "equal width", "mass": "equal weight"}
@@ -184,31 +173,29 @@ def _bins(one: Mapping[str, Any]) -> str:
     return f"{one['bins']:,} bins{auto} of {kinds.get(one['binning'], one['binning'])}"
 
 
-def drift(verdict: Mapping[str, Any]) -> str:
-    """The result of the drift test, with its evidence; empty where there is no calibration to test."""
-    if verdict["evidence"] is None:
-        return ""
-    evidence = _evidence(verdict["evidence"], verdict, "drift is reported")
-    if not verdict["drifted"]:
-        return evidence
-    return f"{verdict['what']}, {_since(verdict)} ({evidence})"
+def drift(found: JsonObject | None) -> Iterator[tuple[Literal["calibration", "promise"], bool, str]]:
+    """The results of the tests of the calibration and of a policy's promise over all nights: what was tested, whether
+    it has drifted or is broken, and the sentence with the evidence; nothing where there is nothing to test.
+    """
+    if found is None:
+        return
+    if found["evidence"] is not None:
+        said = _evidence(found["evidence"], found, "drift is reported")
+        if found["drifted"]:
+            said = f"{found['what']}, {_since(found)} ({said})"
+        yield "calibration", found["drifted"], said
+    if (promise := found.get("promise")) is not None:
+        evidence = _evidence(promise["evidence"], found, "a broken promise is reported")
+        said = f"no night refutes the promise {promise['target']} ({evidence})"
+        if promise["broken"]:
+            said = f"the promise {promise['target']} is broken, {_since(promise)} ({evidence})"
+        yield "promise", promise["broken"], said
 
 
-def promise_kept(verdict: Mapping[str, Any]) -> str:
-    """The result of the test of a policy's promise over all nights; empty where it promises nothing."""
-    promise = verdict.get("promise")
-    if promise is None:
-        return ""
-    evidence = _evidence(promise["evidence"], verdict, "a broken promise is reported")
-    if not promise["broken"]:
-        return f"no night refutes the promise {promise['target']} ({evidence})"
-    return f"the promise {promise['target']} is broken, {_since(promise)} ({evidence})"
-
-
-def _evidence(evidence: float, verdict: Mapping[str, Any], what: str) -> str:
+def _evidence(evidence: float, verdict: JsonObject, what: str) -> str:
     nights = f"{verdict['nights']} night{'s' if verdict['nights'] != 1 else ''}"
     return f"e-value {evidence:.3g} after {nights}; {what} from {verdict['threshold']:.0f} on"
 
 
-def _since(found: Mapping[str, Any]) -> str:
+def _since(found: JsonObject) -> str:
     return f"most likely since night {found['since']}, {str(found['since_at'])[:10]}"

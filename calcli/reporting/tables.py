@@ -8,15 +8,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from calcli.metrics import catalog
+from calcli.metrics.clustered import NO_CLUSTERS
 from calcli.reporting import facts
-from calcli.reporting.facts import FLOOR, Pair
+from calcli.reporting.facts import FLOOR, JsonObject, Pair
 from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
+from calcli.reports.schema import RAW, Difference, MetricValue, ScoreRow, ScoreSource
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
     from calcli.decisions.measure import Number
     from calcli.diagrams.curves import Curve
-    from calcli.reports.schema import Difference, Report, ScoreRow
+    from calcli.reports.schema import Report
 
 LEVEL = 0.05
 """Groups whose p-value, adjusted for the number of groups, is below this level are off beyond chance."""
@@ -58,23 +60,13 @@ _REJECTION = {
 """The first column and the title of the table for each kind of rejection."""
 
 
-class Numbers(NamedTuple):
-    """The numbers of one score by metric: values and, where known, floors, p-values, reasons for missing values."""
-
-    name: str
-    values: Mapping[str, float | None]
-    floors: Mapping[str, float]
-    ps: Mapping[str, float]
-    reasons: Mapping[str, str]
-
-
 class Findings(NamedTuple):
     """The measurements of a report or of a manifest."""
 
-    scores: tuple[Numbers, ...]
+    scores: tuple[ScoreRow, ...]
     """The raw one first."""
 
-    definitions: Mapping[str, Mapping[str, Any]]
+    definitions: Mapping[str, JsonObject]
     """The definition of each metric as a JSON object, in the order in which metrics are shown."""
 
     differences: Mapping[tuple[str, str], Difference]
@@ -92,100 +84,79 @@ class Findings(NamedTuple):
     @classmethod
     def of_report(cls, report: Report) -> Findings:
         """The numbers of a report."""
-        from calcli.reports.schema import RAW  # not at the top: `apply` shows no report and must start fast
-
-        scores = tuple(
-            Numbers(
-                score.name,
-                {name: value.value for name, value in score.metrics.items()},
-                {name: value.floor for name, value in score.metrics.items() if value.floor is not None},
-                {name: value.p for name, value in score.metrics.items() if value.p is not None},
-                {name: value.reason for name, value in score.metrics.items() if value.reason is not None},
-            )
-            for score in report.scores
-            if score.status == "ok"
-        )
-        differences = {(one.score, one.metric): one for one in report.differences if one.versus == RAW}
+        groups: dict[str, tuple[int, int]] = {}
+        for entry in report.groups:
+            if entry["score"] == RAW:
+                p, (off, count) = entry["p_adjusted"], groups.get(str(entry["by"]), (0, 0))
+                groups[str(entry["by"])] = off + (isinstance(p, float) and p <= LEVEL), count + 1
         return cls(
-            scores,
+            tuple(score for score in report.scores if score.status == "ok"),
             {name: asdict(definition) for name, definition in report.definitions.items()},
-            differences,
+            {(one.score, one.metric): one for one in report.differences if one.versus == RAW},
             " on held-out rows" if report.command in {"fit", "refit"} else "",
             next((one for one in report.curves if (one.score, one.kind) == (RAW, "reliability")), None),
-            _groups_off(report),
+            groups,
         )
 
     @classmethod
     def of_manifest(cls, manifest: Manifest) -> Findings:
         """The numbers of a fit; without floors where the manifest was written before it had them."""
-        from calcli.reports.schema import RAW, Difference
-
-        fit = cast("dict[str, Any]", manifest.fit)
-        definitions = cast("dict[str, dict[str, Any]]", manifest.definitions)
-        floors = cast("dict[str, dict[str, float]]", fit.get("floors", {}))
-        sides = (("before", RAW), ("after", manifest.method))
-        scores = tuple(Numbers(name, fit[side], floors.get(side, {}), {}, {}) for side, name in sides if fit.get(side))
+        fit = cast("JsonObject", manifest.fit)
+        definitions = cast("dict[str, JsonObject]", manifest.definitions)
+        scores = []
+        for side, name in (("before", RAW), ("after", manifest.method)):
+            if fit.get(side):
+                floors = fit.get("floors", {}).get(side, {})
+                metrics = {metric: MetricValue(value, floor=floors.get(metric)) for metric, value in fit[side].items()}
+                scores.append(ScoreRow(name, ScoreSource("artifact"), metrics))
         differences = {
             (manifest.method, metric): Difference(manifest.method, RAW, metric, one["value"], one["lo"], one["hi"])
             for metric, one in fit.get("difference", {}).items()
         }
-        measured = scores[0].values if scores else {}
         order = [*catalog.names(), *definitions]  # JSON objects come back in the order of the alphabet
-        known = sorted((name for name in definitions if name in measured), key=order.index)
-        return cls(scores, {name: definitions[name] for name in known}, differences, " on held-out rows")
+        known = sorted((name for name in definitions if scores and name in scores[0].metrics), key=order.index)
+        return cls(tuple(scores), {name: definitions[name] for name in known}, differences, " on held-out rows")
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        return tuple(self.definitions)
-
-    @property
-    def raw(self) -> Numbers:
+    def raw(self) -> ScoreRow:
         return self.scores[0]
 
     @property
-    def calibrated(self) -> tuple[Numbers, ...]:
+    def calibrated(self) -> tuple[ScoreRow, ...]:
         return self.scores[1:]
 
     @property
     def digits(self) -> int:
         """The decimals of all numbers, so that the decimal points are aligned."""
-        return decimals([value for score in self.scores for value in score.values.values() if value is not None])
+        return _decimals_of(self.scores)
 
     def terms(self) -> list[Pair]:
         """The definitions of the metrics in short, and of the floor if there is one."""
-        floor = [FLOOR] if any(score.floors for score in self.scores) else []
-        return [*facts.definitions(self.definitions), *floor]
+        floors = [one.floor for score in self.scores for one in score.metrics.values() if one.floor is not None]
+        return [*facts.definitions(self.definitions), *([FLOOR] if floors else [])]
 
-    def floors_and_ps(self, metric: str) -> list[tuple[str, list[float | None]]]:
-        """The noise floors and the p-values of a metric for each score; a line is left out if no score has one."""
-        lines = [
-            ("floor", [score.floors.get(metric) for score in self.scores]),
-            ("p", [score.ps.get(metric) for score in self.scores]),
-        ]
-        return [(name, values) for name, values in lines if any(value is not None for value in values)]
+    def numbers(self, metric: str, part: Literal["value", "floor", "p"] = "value") -> list[float | None]:
+        """A metric of each score: its value, the noise floor or the p-value."""
+        return [part_of(score, metric, part) for score in self.scores]
 
 
-def _groups_off(report: Report) -> dict[str, tuple[int, int]]:
-    """The number of groups in which the raw score is off beyond chance, and of all groups, by column."""
-    from calcli.reports.schema import RAW
-
-    off: dict[str, tuple[int, int]] = {}
-    for entry in report.groups:
-        if entry["score"] == RAW:
-            p, (some, count) = entry["p_adjusted"], off.get(str(entry["by"]), (0, 0))
-            off[str(entry["by"])] = some + (isinstance(p, float) and p <= LEVEL), count + 1
-    return off
+def part_of(score: ScoreRow, metric: str, part: str = "value") -> float | None:
+    """The value of a metric of a score, or another number of it; None where the score has none."""
+    found: float | None = getattr(score.metrics.get(metric), part, None)
+    return found
 
 
-def missing(scores: Sequence[Numbers]) -> list[str]:
+def _decimals_of(scores: Iterable[ScoreRow]) -> int:
+    return decimals([one.value for score in scores for one in score.metrics.values() if one.value is not None])
+
+
+def missing(scores: Sequence[ScoreRow]) -> list[str]:
     """Why values are missing, each reason once; the definition of the metric says that there are no clusters."""
-    from calcli.metrics.clustered import NO_CLUSTERS
-
     whose: dict[tuple[str, str], list[str]] = {}
     for score in scores:
-        for metric, reason in score.reasons.items():
-            if reason != NO_CLUSTERS:
-                whose.setdefault((metric, reason), []).append(score.name)
+        for metric, value in score.metrics.items():
+            if value.reason not in {None, NO_CLUSTERS}:
+                whose.setdefault((metric, str(value.reason)), []).append(score.name)
     return [
         (metric if len(names) == len(scores) > 1 else f"{metric} of {', '.join(names)}") + f": {reason}"
         for (metric, reason), names in whose.items()
@@ -209,6 +180,12 @@ class Table(NamedTuple):
     that are ``off`` beyond chance, the ``chosen`` method.
     """
 
+    @classmethod
+    def of_columns(cls, columns: Iterable[tuple[str, Sequence[str]]]) -> Table:
+        """A table without a title, of columns with their headers."""
+        header, cells = zip(*columns, strict=True)
+        return cls("", [*header], [[*row] for row in zip(*cells, strict=True)])
+
     def without(self, column: int) -> Table:
         """The table without one of its columns."""
         header, *rows = [[*row[:column], *row[column + 1 :]] for row in (self.header, *self.rows)]
@@ -224,28 +201,31 @@ def by_metric(found: Findings, extra: int = 2) -> Table:
     digits = found.digits
     rows: list[list[str]] = []
     kinds: dict[int, RowKind] = {}
-    for metric in found.metrics:
-        if all(score.values.get(metric) is None for score in found.scores):
+    for metric, definition in found.definitions.items():
+        values = found.numbers(metric)
+        if not any(value is not None for value in values):
             kinds[len(rows)] = "empty"
-        values = [number(score.values.get(metric), digits) for score in found.scores]
         change = [] if single is None else difference_cells(found.differences.get((single.name, metric)), digits)
-        rows.append([metric, found.definitions[metric]["direction"], *values, *change[:extra]])
-        for label, known in found.floors_and_ps(metric):
-            kinds[len(rows)] = "under"
-            rows.append([label, "", *("" if one is None else number(one, digits) for one in known), *[""] * extra])
+        cells = [number(value, digits) for value in values]
+        rows.append([metric, definition["direction"], *cells, *change[:extra]])
+        for part in ("floor", "p"):
+            known = found.numbers(metric, part)
+            if any(value is not None for value in known):
+                kinds[len(rows)] = "under"
+                rows.append([part, "", *("" if one is None else number(one, digits) for one in known), *[""] * extra])
     header = ["", "better", *(score.name for score in found.scores), *("change", "95 % interval")[:extra]]
     return Table("", header, rows, 2, kinds)
 
 
 def by_score(found: Findings) -> list[list[str]]:
     """The columns of a table with a score a line: a metric, which way is better (or "floor"), the numbers."""
+    digits = found.digits
     columns: list[list[str]] = []
-    for metric in found.metrics:
-        values = [number(score.values.get(metric), found.digits) for score in found.scores]
-        columns.append([metric, found.definitions[metric]["direction"], *values])
-        if any(metric in score.floors for score in found.scores):
-            floors = [number(score.floors.get(metric), found.digits) for score in found.scores]
-            columns.append([metric, "floor", *floors])
+    for metric, definition in found.definitions.items():
+        columns.append([metric, definition["direction"], *(number(value, digits) for value in found.numbers(metric))])
+        floors = found.numbers(metric, "floor")
+        if any(floor is not None for floor in floors):
+            columns.append([metric, "floor", *(number(floor, digits) for floor in floors)])
     return columns
 
 
@@ -293,7 +273,7 @@ def by_group(report: Report) -> Iterator[Table]:
         yield Table(f"{score} by {by}", ["", "rows", *metrics, "detectable", "p-value"], rows, 1, off)
 
 
-def _p_value(entry: Mapping[str, Any]) -> str:
+def _p_value(entry: JsonObject) -> str:
     p = entry["p_adjusted"]
     if p is None:
         return NOTHING if entry["p"] is None else "too few"
@@ -358,7 +338,7 @@ def leaderboard(report: Report, metrics: Iterable[str], *, behind: bool = True) 
     how likely the method is the best, and the seconds of its fit.
     """
     metrics, rows = list(metrics), ranked(report)
-    digits = decimals([value.value for row in rows for value in row.metrics.values() if value.value is not None])
+    digits = _decimals_of(rows)
     gains = _gaps(report, IDENTITY, digits, -1)
     later = {} if report.chosen in {None, IDENTITY} or not behind else _gaps(report, str(report.chosen), digits, 1)
     known = any(row.best is not None for row in rows)
@@ -383,16 +363,14 @@ def leaderboard_terms(report: Report, shown: Table) -> list[Pair]:
     """The meaning of the columns of a leaderboard, and the floors of its metrics for the chosen method."""
     metrics = [name for name in report.definitions if name in shown.header]
     pairs = facts.definitions({name: asdict(report.definitions[name]) for name in metrics})
-    return [*pairs, *_floors(report, metrics), *(term for term in _LEADERBOARD_TERMS if term[0] in shown.header)]
-
-
-def _floors(report: Report, metrics: Sequence[str]) -> list[Pair]:
-    """The floors of these metrics, for the predictions of the chosen method."""
     chosen = next((row for row in report.scores if row.name == report.chosen), None)
-    known = {} if chosen is None else {name: chosen.metrics[name].floor for name in metrics if name in chosen.metrics}
-    digits = decimals([floor for floor in known.values() if floor is not None])
-    named = [f"{name} {number(floor, digits)}" for name, floor in known.items() if floor is not None]
-    return [(FLOOR[0], f"{FLOOR[1]}; of {report.chosen} {', '.join(named)}")] if named else []
+    known = [(name, None if chosen is None else part_of(chosen, name, "floor")) for name in metrics]
+    floors = {name: floor for name, floor in known if floor is not None}
+    if floors:
+        digits = decimals(list(floors.values()))
+        named = ", ".join(f"{name} {number(floor, digits)}" for name, floor in floors.items())
+        pairs.append((FLOOR[0], f"{FLOOR[1]}; of {report.chosen} {named}"))
+    return [*pairs, *(term for term in _LEADERBOARD_TERMS if term[0] in shown.header)]
 
 
 def _gaps(report: Report, versus: str, digits: int, sign: int) -> dict[str, tuple[str, str]]:
@@ -412,7 +390,7 @@ def without_numbers(report: Report) -> list[Pair]:
 
 def rejection(report: Report) -> Iterator[Table]:
     """The errors of the rows that remain by the share rejected, and by the threshold, a column for each score."""
-    points = [cast("Mapping[str, Any]", point) for point in report.rejection]
+    points = [cast("JsonObject", point) for point in report.rejection]
     for by, (first, title) in _REJECTION.items():
         chosen = [point for point in points if point["by"] == by and point["x"] in _TENTHS]
         if not chosen:

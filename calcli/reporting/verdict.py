@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from calcli.diagrams.curves import means, p_text, told
-from calcli.reporting.facts import Pair
-from calcli.reporting.tables import Findings, Numbers
-from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, number, signed, spelled
+from calcli.reporting.facts import JsonObject
+from calcli.reporting.tables import Findings, part_of
+from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, signed, spelled
 
 if TYPE_CHECKING:
     from calcli.metrics.diagnosis import Diagnosis
-    from calcli.reports.schema import Difference, Report
-    from calcli.verbs.refit import DecisionRefit
-    from calcli.verbs.refit_calibrator import RefitResult
+    from calcli.reports.schema import Difference, Report, ScoreRow
 
 Kind = Literal["better", "worse", "unclear", "same", "unknown"]
 
@@ -76,14 +74,14 @@ def verdicts(findings: Findings) -> list[Verdict]:
     return [_compared(findings, score) for score in findings.calibrated] or [_alone(findings)]
 
 
-def _compared(findings: Findings, score: Numbers) -> Verdict:
+def _compared(findings: Findings, score: ScoreRow) -> Verdict:
     """Whether a score is better than the raw one: by log-loss, and by the interval of the difference."""
     for metric, words in DECISIVE.items():
         difference = findings.differences.get((score.name, metric))
-        before, after = findings.raw.values.get(metric), score.values.get(metric)
+        before, after = part_of(findings.raw, metric), part_of(score, metric)
         if difference is not None and difference.value is not None and before is not None and after is not None:
             return _judged(score.name, (words, findings.place), (before, after), difference)
-    if any(metric in findings.metrics for metric in DECISIVE):
+    if any(metric in findings.definitions for metric in DECISIVE):
         return Verdict("unknown", f"{score.name} cannot be compared with no calibration: its log-loss is undefined.")
     return Verdict("unknown", f"{score.name} cannot be compared with no calibration: add nll to --metrics.")
 
@@ -160,17 +158,16 @@ def _listed(parts: Sequence[str]) -> str:
 
 def best(findings: Findings, judged: list[Verdict]) -> str:
     """The sentence above several verdicts: the best score."""
-    metric = next((name for name in DECISIVE if name in findings.metrics), None)
+    metric = next((name for name in DECISIVE if name in findings.definitions), None)
     if metric is None:
         return "The best score cannot be determined: add nll to --metrics."
     words = DECISIVE[metric]
-    values = [score.values.get(metric) for score in findings.calibrated]
+    before, *values = findings.numbers(metric)
     better = [
         (value, score.name)
         for value, score, each in zip(values, findings.calibrated, judged, strict=True)
         if each.kind == "better" and value is not None
     ]
-    before = findings.raw.values.get(metric)
     if not better or before is None:
         return f"None is shown to be better than no calibration, by {words}."
     value, name = min(better)
@@ -203,7 +200,7 @@ def scarcity(report: Report) -> str:
     rows, rate = report.data.rows - report.data.rows_bad, report.data.label_rate
     if rate is None or rows <= 0:
         return ""
-    shares = rate if isinstance(rate, Mapping) else {spelled(name): share for name, share in _binary(report, rate)}
+    shares = rate if isinstance(rate, Mapping) else _of_both(report.binding, rate)
     name, share = min(shares.items(), key=lambda item: item[1])
     count = round(share * rows)
     if count >= _FEW:
@@ -219,53 +216,19 @@ def scarcity(report: Report) -> str:
     )
 
 
-def _binary(report: Report, rate: float) -> list[tuple[object, float]]:
-    classes: Any = report.binding["classes"]
-    positive = report.binding["positive"]
-    other = next((each for each in classes if each != positive), "of the other class")
-    return [(positive, rate), (other, 1.0 - rate)]
+def _of_both(binding: JsonObject, rate: float) -> dict[str, float]:
+    """The shares of the positive class and of the other one."""
+    positive = binding["positive"]
+    other = next((each for each in binding["classes"] if each != positive), "of the other class")
+    return {spelled(positive): rate, spelled(other): 1.0 - rate}
 
 
 def gates(report: Report) -> Iterator[Gate]:
     """The outcome of each gate."""
-    for gate in (cast("Mapping[str, Any]", gate) for gate in report.gates):
+    for gate in (cast("JsonObject", gate) for gate in report.gates):
         failures = []
         for failure in gate["failed"]:
             group = f", {failure['group']}" if failure["group"] is not None else ""
             value = NOTHING if failure["value"] is None else f"{failure['value']:.6g}"
             failures.append((f"{failure['metric']} of {failure['score']}{group} is {value}", failure["limit"]))
         yield Gate(gate["passed"], f"{gate['expr']} is {'false' if gate['passed'] else 'true'}", failures)
-
-
-def refit_opening(result: RefitResult) -> str:
-    """Whether the artifact was replaced, with the numbers that decided it and those that are required."""
-    from calcli.models.policy import IN_PLACE  # not at the top: `apply` shows no report
-
-    metric = result.guard.metric.name
-    new, old = result.report.value(result.name, metric), result.report.value(IN_PLACE, metric)
-    digits = Findings.of_report(result.report).digits  # as in the table below
-    words = DECISIVE.get(metric, metric)
-    first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
-    if result.kept is not None and not result.usual:
-        first = f"{first}, because {(result.report.refit or {})['reason']}"
-    return (
-        f"{first}. On held-out new rows the {words} is {number(new, digits)} with the new {result.name}, "
-        f"{number(old, digits)} with the one in place. The log-likelihood of these rows changes by "
-        f"{result.evidence.evidence:+.1f} nats; {result.evidence.threshold:+.1f} are required (8.9 or two standard "
-        "errors; by chance at most once in twenty years of nightly refits). Against no calibration:"
-    )
-
-
-def policy_refit_opening(result: DecisionRefit) -> str:
-    """Whether a policy was replaced, and why."""
-    first = f"{result.path} is replaced" if result.kept is None else f"{result.path} stays as it is"
-    return f"{first}: {result.why}. It is replaced if this happens by chance at most once in twenty years of nights."
-
-
-def refit_facts(result: RefitResult) -> list[Pair]:
-    """The change of the probabilities from the old calibrator to the new one, and how the old one is restored."""
-    mean, most = (signed(moved, 4).lstrip("+") for moved in result.moved)
-    pairs = [("change", f"new minus old probability: {mean} on average, {most} at most (absolute)")]
-    if result.kept is None:
-        pairs.append(("before", f"the old one is kept; calcli refit {result.path} --rollback restores it"))
-    return pairs

@@ -30,9 +30,6 @@ def test_fit_prints_the_path_and_nothing_else(here: Path, run: Run) -> None:
     assert (code, out) == (0, "kept\n")
     assert "log-loss" in err
     assert (here / "kept" / "manifest.json").is_file()
-
-
-def test_quiet_fit_says_nothing(here: Path, run: Run) -> None:
     assert run("fit", "-q", "train.parquet", "-m", "platt", "-o", "kept") == (0, "kept\n", "")
 
 
@@ -56,12 +53,19 @@ def test_set_and_preset_reach_the_method(here: Path, run: Run) -> None:
     assert "did you mean 'bins'?" in err
 
 
-def test_dry_run_shows_the_binding_and_keeps_nothing(here: Path, run: Run) -> None:
-    code, out, _ = run("fit", "train.parquet", "-m", "platt", "-o", "kept", "--dry-run")
-    assert code == 0
+def test_a_dry_run_shows_the_binding_and_keeps_nothing(here: Path, run: Run) -> None:
+    words = ("fit", "train.parquet", "-m", "platt", "--dry-run")
+    out = run(*words)[1]
     assert "label: 1 is positive, 0 negative" in out
     assert "logit: the log-odds of 1" in out
-    assert not (here / "kept").exists()
+    found = json.loads(run(*words, "--format", "json")[1])
+    assert found["binding"]["score"] == {"kind": "logit", "columns": ["logit"]}
+    assert found["artifact"] == "train.platt"
+    rows = run(*words, "--format", "csv")[1].splitlines()
+    assert rows[:3] == ["part,column,reason", "label,label,", "score,logit,logit"]
+    code, out, _ = run("apply", "train.platt", "test.csv", "-o", "scored.parquet", "--dry-run")
+    assert (code, "adds calibrated" in " ".join(out.split())) == (0, True)
+    assert not (here / "scored.parquet").exists()
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv", "markdown"])
@@ -73,33 +77,21 @@ def test_a_dry_run_says_each_note_once(here: Path, run: Run, form: str) -> None:
     assert " ".join(f"{out} {err}".split()).count("looks like a group id") == 1
 
 
-def test_dry_run_for_machines(here: Path, run: Run) -> None:
-    found = json.loads(run("fit", "train.parquet", "-m", "platt", "--dry-run", "--format", "json")[1])
-    assert found["binding"]["score"] == {"kind": "logit", "columns": ["logit"]}
-    assert found["artifact"] == "train.platt"
-    rows = run("fit", "train.parquet", "-m", "platt", "--dry-run", "--format", "csv")[1].splitlines()
-    assert rows[:3] == ["part,column,reason", "label,label,", "score,logit,logit"]
-
-
 def test_apply_adds_a_column(here: Path, run: Run) -> None:
     code, out, err = run("apply", "train.platt", "test.csv", "-o", "scored.parquet")
     assert (code, out, err) == (0, "", "scored.parquet: 400 rows, added calibrated\n")
     assert pl.read_parquet("scored.parquet").columns == ["row_id", "label", "logit", "calibrated"]
 
 
-def test_apply_to_stdout_is_the_table_alone(here: Path, run: Run) -> None:
-    words = ("apply", "train.platt", "test.csv", "-o", "-", "--output-format", "csv", "--keep", "row_id")
-    code, out, err = run(*words, "--column", "p")
-    assert code == 0
-    assert err == "", "the table and talk about it may share a terminal"
-    rows = list(csv.reader(io.StringIO(out)))
-    assert rows[0] == ["row_id", "p"]
-    assert len(rows) == 401
-
-
-def test_apply_keeps_nothing_if_told(here: Path, run: Run) -> None:
-    out = run("apply", "train.platt", "test.csv", "-o", "-", "--output-format", "csv", "--keep", "none")[1]
-    assert out.splitlines()[0] == "calibrated"
+@pytest.mark.parametrize(
+    ("more", "header"),
+    [(("--keep", "row_id", "--column", "p"), "row_id,p"), (("--keep", "none"), "calibrated")],
+)
+def test_apply_to_stdout_is_the_table_alone(here: Path, run: Run, more: tuple[str, ...], header: str) -> None:
+    code, out, err = run("apply", "train.platt", "test.csv", "-o", "-", "--output-format", "csv", *more)
+    assert (code, err) == (0, ""), "the table and talk about it may share a terminal"
+    assert out.splitlines()[0] == header
+    assert len(out.splitlines()) == 401
 
 
 @pytest.mark.parametrize("name", ["csv", "csv.gz", "tsv", "ndjson", "json"])
@@ -114,20 +106,20 @@ def test_a_table_goes_out_of_stdout_as_it_came_in(here: Path, run: Run, name: st
     assert run("uncertainty", "decompose", f"in.{name}", "--members", "x", "-o", "-")[0] == 3  # and not for the format
 
 
+def european(text: str, comma: str) -> str:
+    """A table whose numbers have decimal commas, and whose columns are parted by another sign."""
+    return text.replace(",", comma).replace(".", ",")
+
+
 def test_a_european_table_goes_out_as_it_came_in(here: Path, run: Run) -> None:
-    lines = [line.split(",") for line in Path("test.csv").read_text().splitlines()]
-    Path("in.csv").write_text("".join(";".join(line).replace(".", ",") + "\n" for line in lines))
+    Path("in.csv").write_text(european(Path("test.csv").read_text(), ";"))
     code, out, _ = run("apply", "train.platt", "in.csv", "-o", "-")
     assert code == 0
-    european = [line.replace(",", ".").split(";") for line in out.splitlines()]
-    plain = [line.split(",") for line in run("apply", "train.platt", "test.csv", "-o", "-")[1].splitlines()]
-    assert european == plain
-    assert [line.rsplit(";", 1)[0] for line in out.splitlines()] == Path("in.csv").read_text().splitlines()
+    assert out == european(run("apply", "train.platt", "test.csv", "-o", "-")[1], ";")
 
 
 def test_a_european_table_is_measured_like_any(here: Path, run: Run) -> None:
-    lines = [line.split(",") for line in Path("test.csv").read_text().splitlines()]
-    Path("in.csv").write_text("".join(":".join(line).replace(".", ",") + "\n" for line in lines))
+    Path("in.csv").write_text(european(Path("test.csv").read_text(), ":"))
     asked = ("--with", "train.platt", "--format", "json")
     plain = json.loads(run("evaluate", "test.csv", *asked)[1])
     other = json.loads(run("evaluate", "in.csv", *asked, "--delimiter", ":")[1])
@@ -143,13 +135,6 @@ def test_apply_counts_the_rows_that_got_null(here: Path, run: Run) -> None:
     assert run("apply", "train.platt", "holes.parquet", "-o", "s.csv")[0] == 3
 
 
-def test_apply_dry_run(here: Path, run: Run) -> None:
-    code, out, _ = run("apply", "train.platt", "test.csv", "-o", "scored.parquet", "--dry-run")
-    assert code == 0
-    assert "adds calibrated" in " ".join(out.split())
-    assert not Path("scored.parquet").exists()
-
-
 def test_evaluate_prints_on_stdout(here: Path, run: Run) -> None:
     code, out, err = run("evaluate", "test.csv", "--with", "train.platt")
     assert (code, err) == (0, "")
@@ -157,20 +142,16 @@ def test_evaluate_prints_on_stdout(here: Path, run: Run) -> None:
     assert "floor" in out
 
 
-def test_evaluate_as_json_keeps_to_the_schema(here: Path, run: Run) -> None:
+def test_evaluate_as_json_keeps_to_the_schema_and_has_the_numbers_of_the_csv(here: Path, run: Run) -> None:
     words = ("evaluate", "test.csv", "--with", "train.platt", "--with", "twin=train.platt", "--metrics", "nll,ece")
     report = json.loads(run(*words, "--bins", "7", "--format", "json")[1])
     REPORT_SCHEMA.validate(report)
     assert [score["name"] for score in report["scores"]] == ["raw", "train.platt", "twin"]
     assert report["definitions"]["ece"]["bins"] == 7
-
-
-def test_evaluate_in_long_form(here: Path, run: Run) -> None:
-    words = ("evaluate", "test.csv", "--with", "train.platt", "--metrics", "nll")
+    value = report["scores"][1]["metrics"]["nll"]["value"]
     lines = run(*words, "--format", "csv")[1].splitlines()
-    value = json.loads(run(*words, "--format", "json")[1])["scores"][1]["metrics"]["nll"]["value"]
     assert lines[0].startswith("score,group,metric,value,lo,hi,floor,null_hi,p,reason,diff,")
-    assert lines[2].startswith(f"train.platt,,nll,{value!r},,,,,,,-0.")
+    assert lines[3].startswith(f"train.platt,,nll,{value!r},,,,,,,-0.")
 
 
 @pytest.mark.parametrize("more", [(), ("--with", "b=train.platt", "--versus", "b", "--by", "label")])
@@ -236,9 +217,6 @@ def test_catalogs(run: Run) -> None:
             code, out, _ = run(command, name)
             assert code == 0
             assert out.startswith(f"{name}: ")
-
-
-def test_a_method_lists_what_can_be_set(run: Run) -> None:
     out = run("methods", "histogram")[1]
     assert "bins=15" in out
     assert "mass or width" in out

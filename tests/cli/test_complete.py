@@ -72,38 +72,43 @@ def test_a_preset_of_the_method(completed: Complete) -> None:
     assert completed(f"calcli fit -m {without.name} --preset ") == []
 
 
-def test_the_script_can_be_shown_and_installed(tmp_path: Path) -> None:
-    env = environment(HOME=str(tmp_path), _CALCLI_COMPLETE="source_bash")
-    shown = calcli(cwd=tmp_path, env=env)
-    assert shown.returncode == 0
-    assert "_CALCLI_COMPLETE=complete_bash" in shown.stdout
+def test_the_script_can_be_installed(tmp_path: Path) -> None:
     env = environment(HOME=str(tmp_path), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
-    installed = calcli("--install-completion", "bash", cwd=tmp_path, env=env)
-    assert installed.returncode == 0
+    assert calcli("--install-completion", "bash", cwd=tmp_path, env=env).returncode == 0
     assert (tmp_path / ".bash_completions" / "calcli.sh").is_file()
 
 
-@pytest.mark.parametrize("asked", ["nonsense", "complete", "complete_nosuch", "_", "1", "source_"])
-def test_what_no_shell_asks_for(run: Run, monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
-    monkeypatch.setenv("_CALCLI_COMPLETE", asked)
-    code, out, err = run("methods")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert f"_CALCLI_COMPLETE is '{asked}'" in err
+BASH = {"_CALCLI_COMPLETE": "complete_bash"}
 
 
 @pytest.mark.parametrize(
-    "sent", [{}, {"COMP_WORDS": "calcli fi"}, {"COMP_CWORD": "1"}, {"COMP_WORDS": "x", "COMP_CWORD": "y"}]
+    ("sent", "said"),
+    [
+        *(
+            ({"_CALCLI_COMPLETE": asked}, f"_CALCLI_COMPLETE is '{asked}'")
+            for asked in ("nonsense", "complete", "complete_nosuch", "_", "1", "source_")
+        ),
+        *(
+            (BASH | words, "without COMP_WORDS and COMP_CWORD, which bash sends")
+            for words in (
+                {},
+                {"COMP_WORDS": "calcli fi"},
+                {"COMP_CWORD": "1"},
+                {"COMP_WORDS": "x", "COMP_CWORD": "y"},
+            )
+        ),
+    ],
 )
-def test_completion_without_what_bash_sends(run: Run, monkeypatch: pytest.MonkeyPatch, sent: dict[str, str]) -> None:
-    for name, value in ({"_CALCLI_COMPLETE": "complete_bash"} | sent).items():
+def test_what_no_shell_asks_for(run: Run, monkeypatch: pytest.MonkeyPatch, sent: dict[str, str], said: str) -> None:
+    for name, value in sent.items():
         monkeypatch.setenv(name, value)
     code, out, err = run("methods")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "without COMP_WORDS and COMP_CWORD, which bash sends" in err
+    assert said in err
 
 
 def test_a_process_completes_as_well(tmp_path: Path) -> None:
-    env = environment(_CALCLI_COMPLETE="complete_bash", COMP_WORDS="calcli fit -m plat", COMP_CWORD="3")
+    env = environment(**BASH, COMP_WORDS="calcli fit -m plat", COMP_CWORD="3")
     done = calcli(cwd=tmp_path, env=env)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["platt"], "")
 
@@ -113,3 +118,5 @@ def test_the_scripts_of_every_shell(here: Path, shell: str) -> None:
     done = calcli(cwd=here, env=environment(_CALCLI_COMPLETE=f"source_{shell}"))
     assert (done.returncode, done.stderr) == (0, "")
     assert "_CALCLI_COMPLETE" in done.stdout
+    if shell == "bash":
+        assert "_CALCLI_COMPLETE=complete_bash" in done.stdout

@@ -111,32 +111,35 @@ def test_the_verdict_is_a_sentence(made: Report, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "begins", "ends"),
+    ("made", "said"),
     [
-        (changed(0.3, -0.1321), "x is NOT shown to be better than no calibration", ""),  # there is no interval
-        (changed(0.4321, -3e-5, -4e-5, -2e-5), "x lowers the log-loss", ""),
-        (replace(report(), command="fit"), "Not evaluated: no rows were held out.", ""),
-        (raw_alone("over", "low"), "", "(p < 0.005). It is also too low on average."),
-        (
-            raw_alone(None, groups=(0.0, 0.9, None)),
-            "The raw score is miscalibrated in 1 of 3 groups of country; over all rows no",
-            "",
-        ),
+        (changed(0.3, -0.1321), "x is NOT shown to be better than no calibration ..."),  # there is no interval
+        (changed(0.4321, -3e-5, -4e-5, -2e-5), "x lowers the log-loss ..."),
+        (replace(report(), command="fit"), "Not evaluated: no rows were held out. ..."),
+        (raw_alone("over", "low"), "... (p < 0.005). It is also too low on average."),
         (
             raw_alone("low", groups=(0.0, 0.9, None)),
-            "",
-            "(p < 0.005). It is miscalibrated in 1 of 3 groups of country.",
+            "... (p < 0.005). It is miscalibrated in 1 of 3 groups of country.",
+        ),
+        (
+            raw_alone(None, groups=(0.0, 0.9, None)),
+            "The raw score is miscalibrated in 1 of 3 groups of country; over all rows no ...",
         ),
     ],
 )
-def test_the_verdict_begins_and_ends(made: Report, begins: str, ends: str) -> None:
-    assert first(made).startswith(begins)
-    assert first(made).endswith(ends)
+def test_the_verdict_begins_and_ends(made: Report, said: str) -> None:
+    begins, _, ends = said.partition("...")
+    assert first(made).startswith(begins.strip())
+    assert first(made).endswith(ends.strip())
 
 
 def test_a_perfect_raw_score_has_no_percentage() -> None:
     made = replace(changed(0.01, 0.01, 0.005, 0.015), scores=(score("raw", nll=0.0), score("x", nll=0.01)))
     assert "(+0.01, 95 % interval +0.01 to +0.01)" in first(made) or "+0.0100" in first(made)
+
+
+def few(rows: int, rate: float | dict[str, float]) -> Report:
+    return replace(better(), data=DataFacts((), rows, 0, float(rows), rate))
 
 
 @pytest.mark.parametrize(
@@ -151,11 +154,9 @@ def test_a_perfect_raw_score_has_no_percentage() -> None:
     ],
 )
 def test_few_rows_of_a_class_are_said_first(rows: int, rate: float | dict[str, float], said: str | None) -> None:
-    made = replace(better(), data=DataFacts((), rows, 0, float(rows), rate))
-    if said is None:
-        assert "tests have little power" not in text(made)
-    else:
-        assert first(made).startswith(said)
+    made = few(rows, rate)
+    assert ("tests have little power" in text(made)) == (said is not None)
+    assert first(made).startswith(said or "platt lowers")
 
 
 def test_the_size_of_error_that_few_rows_show() -> None:
@@ -166,10 +167,6 @@ def test_the_size_of_error_that_few_rows_show() -> None:
     error = np.sqrt(rate * (1 - rate) / rows)
     found = np.abs(rng.binomial(rows, rate + size, 4000) / rows - rate) > 1.96 * error
     assert found.mean() == pytest.approx(0.8, abs=0.06)
-
-
-def few(rows: int, rate: float) -> Report:
-    return replace(better(), data=DataFacts((), rows, 0, float(rows), rate))
 
 
 def test_several_scores_are_listed_with_the_best_first_said() -> None:
@@ -293,13 +290,9 @@ def test_everything_fits_80_columns(count: int) -> None:
     assert max(map(len, shown.splitlines())) <= 80
     for name in names:
         assert name in shown
-
-
-def test_many_scores_stand_in_lines() -> None:
-    names = [f"campaign-{number}.isotonic" for number in range(8)]
-    shown = text(report(*(score(name) for name in names)))
-    header = next(line for line in shown.splitlines() if "nll" in line and "auc" in line)
-    assert header.split() == ["nll", "auc", "ece", "mvce", "mvce"]
+    if count == 8:  # scores stand in lines
+        header = next(line for line in shown.splitlines() if "nll" in line and "auc" in line)
+        assert header.split() == ["nll", "auc", "ece", "mvce", "mvce"]
 
 
 def test_what_does_not_fit_is_left_out() -> None:
@@ -322,16 +315,12 @@ def test_a_p_value_stands_below_its_metric() -> None:
     assert lines[place + 1].split() == ["p", "0.2500"]
 
 
-def test_colours_change_no_column() -> None:
-    painted = view.measured(better(), Screen(color=True))
-    plain = view.measured(better(), Screen())
-    assert [shown_width(line) for line in painted] == [shown_width(line) for line in plain]
-    assert "\x1b[32mlowers the log-loss\x1b[0m" in painted[0]
-
-
-def test_a_report_has_only_ascii_of_its_own() -> None:
+def test_colours_change_no_column_and_the_letters_are_ascii() -> None:
     for made in (report(), better(), report(score("a"), score("b"))):
-        assert Screen(unicode=False).fit(text(made)).isascii()
+        painted, plain = (view.measured(made, Screen(color=color)) for color in (True, False))
+        assert [shown_width(line) for line in painted] == [shown_width(line) for line in plain]
+        assert Screen(unicode=False).fit("\n".join(plain)).isascii()
+    assert "\x1b[32mlowers the log-loss\x1b[0m" in view.measured(better(), Screen(color=True))[0]
 
 
 def test_a_class_cannot_move_the_cursor() -> None:

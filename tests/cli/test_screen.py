@@ -1,13 +1,19 @@
-"""Columns, wrapping, the capabilities of a stream."""
+"""Columns, wrapping, the capabilities of a stream; what is said on stderr."""
 
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 
+from calcli.cli import output, results
+from calcli.cli.process import Console
 from calcli.cli.screen import Screen, aligned, described, shown_width, wrapped
+from calcli.listener import Listener, stage
 from calcli.reporting.typesetting import glued
+from calcli.reports.schema import ReportWarning
+from tests.support.reports import better, warned
 
 
 def test_letters_of_two_columns() -> None:
@@ -18,12 +24,9 @@ def test_letters_of_two_columns() -> None:
     assert lines == ["  猫    1", "  cat  20"]
 
 
-def test_words_are_never_cut() -> None:
+def test_words_are_never_cut_and_glue_holds() -> None:
     path = "a/very/long/path/that-has-hyphens/and-is-wider-than-the-screen.parquet"
     assert path in wrapped(f"see {path} now", 30)
-
-
-def test_glue_holds() -> None:
     assert wrapped(f"one two {glued('three four five')}", 20) == ["one two", "three four five"]
 
 
@@ -63,17 +66,55 @@ def test_when_there_are_colours(
     assert Screen.of(io.StringIO(), no_color=no_color).color is False
 
 
-def test_width(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_width_and_streams_that_are_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "132")
     assert (Screen.of(None).width, Screen.of(None).prose) == (132, 100)
     monkeypatch.setenv("COLUMNS", "wide")
     assert Screen.of(Terminal()).width == 80
-
-
-def test_a_stream_that_is_closed_is_no_terminal() -> None:
-    stream = Terminal()
-    stream.close()
-    assert Screen.of(None).terminal is False
     closed = io.StringIO()
     closed.close()
-    assert Screen.of(closed).terminal is False
+    assert (Screen.of(None).terminal, Screen.of(closed).terminal) == (False, False)
+
+
+def test_a_note_is_said_once_and_a_warning_even_quietly(capsys: pytest.CaptureFixture[str]) -> None:
+    for quiet, said in ((False, "a note\na table\nwarning: a warning\n"), (True, "warning: a warning\n")):
+        console = Console(quiet=quiet)
+        console.note("a note")
+        console.note("a note")
+        console.show(["a table"])
+        console.warn("a warning")
+        assert capsys.readouterr().err == said
+
+
+def test_no_terminal_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    console: Listener = Console()
+    with stage(console, "fitting", 3):
+        console.advance(1, "one")
+    assert capsys.readouterr().err == ""
+
+
+def test_warnings_of_a_report_are_said_beside_every_form(capsys: pytest.CaptureFixture[str]) -> None:
+    for form in ("table", "json", "csv"):
+        output.show(results.evaluated(warned()), form, Console())  # type: ignore[arg-type]
+        assert capsys.readouterr().err == "warning: these look like probabilities\n"
+
+
+def test_a_fit_that_is_not_better_is_told_even_quietly(capsys: pytest.CaptureFixture[str]) -> None:
+    worse = replace(better(), warnings=(ReportWarning("not-better", "on held-out rows platt has a log-loss +0.01"),))
+    output.show(results.evaluated(worse), "json", Console(quiet=True))
+    assert "warning: on held-out rows platt" in capsys.readouterr().err
+    output.show(results.evaluated(worse), "table", Console())
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bar_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.stderr = console.stderr._replace(terminal=True)
+    with stage(console, "outer"):
+        with stage(console, "inner", 2):
+            console.advance(1, "platt")
+            console.note("in the middle")
+        console.advance(1)
+    err = capsys.readouterr().err
+    assert "inner" in err
+    assert "in the middle" in err

@@ -38,26 +38,15 @@ def test_no_number_is_an_empty_cell() -> None:
     )
 
 
-def test_groups_are_rows_of_their_own() -> None:
-    value = {
-        "value": 0.5,
-        "lo": 0.4,
-        "hi": 0.6,
-        "floor": None,
-        "null_hi": None,
-        "p": 0.01,
-        "reason": None,
-        "per_class": None,
-    }
+def test_groups_and_scores_that_failed_are_rows_of_their_own() -> None:
+    keys = ("value", "lo", "hi", "floor", "null_hi", "p", "reason", "per_class")
+    value = dict(zip(keys, (0.5, 0.4, 0.6, None, None, 0.01, None, None), strict=True))
     group = {"by": "device", "group": "tv", "rows": 10, "score": "raw", "metrics": {"nll": value}}
-    made = replace(report(), scores=(), groups=(group,))
-    assert serial.long_rows(made) == [["raw", "device=tv", "nll", 0.5, 0.4, 0.6, None, None, 0.01, None, *[None] * 7]]
-
-
-def test_a_score_that_failed_has_its_reason() -> None:
     failed = replace(score("slow"), status="skipped", reason="out of time", metrics={})
-    rows = serial.long_rows(replace(report(), scores=(failed,)))
-    assert rows == [["slow", None, None, None, None, None, None, None, None, "out of time", *[None] * 7]]
+    assert serial.long_rows(replace(report(), scores=(failed,), groups=(group,))) == [
+        ["slow", *[None] * 8, "out of time", *[None] * 7],
+        ["raw", "device=tv", "nll", 0.5, 0.4, 0.6, None, None, 0.01, None, *[None] * 7],
+    ]
 
 
 def test_gain_time_and_choice_stand_at_the_end() -> None:

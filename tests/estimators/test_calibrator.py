@@ -125,9 +125,10 @@ def test_scores_may_have_any_form(given: Any) -> None:
     "classes", [[-1, 1], [2, 7], ["no", "yes"], ["Positive", "negative"], [False, True], [0.0, 1.0]]
 )
 def test_the_second_class_is_the_positive_one(classes: list[Any]) -> None:
-    calibrator = calcli.Calibrator("platt", holdout="none").fit(PROB, np.array(classes)[LABEL])
+    calibrator, expected = (
+        calcli.Calibrator("platt", holdout="none").fit(PROB, labels) for labels in (np.array(classes)[LABEL], LABEL)
+    )
     assert calibrator.classes_.tolist() == classes
-    expected = calcli.Calibrator("platt", holdout="none").fit(PROB, LABEL)
     assert np.array_equal(calibrator.predict_proba(PROB), expected.predict_proba(PROB))
     assert set(calibrator.predict(PROB)) <= set(classes)
 
@@ -186,15 +187,12 @@ def test_other_columns_are_refused() -> None:
         calcli.Calibrator().predict([0.5])
 
 
-@pytest.mark.parametrize("to", [pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
-def test_features_may_be_of_any_library(to: Any) -> None:
-    one, two = (
-        of_trees(frame, holdout="none").predict_proba(VISITS["logit"], frame) for frame in (FEATURES, to(FEATURES))
+def test_features_may_be_of_any_library() -> None:
+    one, *others = (
+        of_trees(frame, holdout="none").predict_proba(VISITS["logit"], frame)
+        for frame in (FEATURES, FEATURES.to_pandas(), FEATURES.to_arrow())
     )
-    assert np.array_equal(one, two)
-
-
-def test_features_may_be_an_array() -> None:
+    assert all(np.array_equal(one, other) for other in others)
     numbers = VISITS.select("hours", "age").with_columns(pl.col("hours").fill_null(0.0))
     mixed = VISITS.select("city", "age").with_columns(pl.col("city").fill_null("")).to_numpy()
     for array in (numbers.to_numpy(), mixed):
@@ -228,18 +226,14 @@ def test_a_pickle_holds_numbers() -> None:
         pickle.loads(broken)
 
 
-def test_score_is_minus_the_log_loss() -> None:
+def test_score_is_minus_the_log_loss_of_labels_that_the_fit_has_seen() -> None:
     calibrator = calcli.Calibrator("platt", holdout="none").fit(PROB, LABEL)
     weight = CLICKS["w"].to_numpy()
     expected = -log_loss(LABEL, calibrator.predict_proba(PROB), sample_weight=weight)
     assert calibrator.score(PROB, LABEL, sample_weight=weight) == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize("unknown", [LABEL + 1, np.where(LABEL, "yes", "no"), np.where(LABEL, np.nan, 0.0)])
-def test_score_refuses_labels_that_the_fit_has_not_seen(unknown: Any) -> None:
-    calibrator = calcli.Calibrator("platt", holdout="none").fit(PROB, LABEL)
-    with pytest.raises(ValueError, match=r"y has the class .*, which the estimator does not know: .0 1.$"):
-        calibrator.score(PROB, unknown)
+    for unknown in (LABEL + 1, np.where(LABEL, "yes", "no"), np.where(LABEL, np.nan, 0.0)):
+        with pytest.raises(ValueError, match=r"y has the class .*, which the estimator does not know: .0 1.$"):
+            calibrator.score(PROB, unknown)
 
 
 @pytest.mark.parametrize("search", [GridSearchCV, HalvingGridSearchCV])
@@ -299,8 +293,5 @@ def test_rows_of_a_group_are_held_out_together() -> None:
 
 
 def test_scores_in_the_unit_interval_are_logits_if_the_caller_says_so() -> None:
-    rng = np.random.default_rng(0)
-    logits = rng.random(400)
-    labels = (rng.random(400) < 1 / (1 + np.exp(-logits))).astype(int)
-    found = calcli.Calibrator("identity", input="logit", holdout="none").fit(logits, labels).predict_proba(logits)
-    np.testing.assert_allclose(found[:, 1], 1 / (1 + np.exp(-logits)), atol=1e-12)
+    found = calcli.Calibrator("identity", input="logit", holdout="none").fit(PROB, LABEL).predict_proba(PROB)
+    np.testing.assert_allclose(found[:, 1], expit(PROB), atol=1e-12)

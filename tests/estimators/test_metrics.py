@@ -7,9 +7,12 @@ import pickle
 from dataclasses import fields, replace
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
+from sklearn.calibration import calibration_curve
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import (
     accuracy_score,
@@ -22,7 +25,7 @@ from sklearn.metrics import (
 from sklearn.model_selection import cross_val_score
 
 import calcli
-from calcli.estimators.metrics import FUNCTIONS, Read, _clusters, options_of
+from calcli.estimators.metrics import FUNCTIONS, Read, ReliabilityDisplay, _clusters, options_of
 from calcli.metrics import catalog
 from calcli.metrics.base import Options
 
@@ -80,7 +83,7 @@ def test_evaluate_has_the_same_number(name: str) -> None:
 
 
 @EVERY
-def test_its_parameters_are_those_that_matter(name: str) -> None:
+def test_it_is_a_function_with_the_parameters_that_matter(name: str) -> None:
     """The others of `Options` change nothing, and each of its own does, on probabilities at the edges of bins."""
     others: dict[str, Any] = {"bins": 4, "binning": "mass", "convention": "netcal", "views": 7, "bin_size": 9.0,
                               "norm": 1.0, "seed": 5, "mvce": "sampled"}  # fmt: skip
@@ -88,6 +91,10 @@ def test_its_parameters_are_those_that_matter(name: str) -> None:
     parameters = inspect.signature(function).parameters
     own = [key for key in options_of(catalog.find(name)) if key not in beside(name)]
     assert list(parameters) == ["y_true", "prob", "sample_weight", "labels", *beside(name), *own]
+    assert (function.__module__, function.__name__) == ("calcli.metrics", name)
+    assert pickle.loads(pickle.dumps(function)) is function is FUNCTIONS[name]
+    assert all(f"\n{parameter}\n    " in (inspect.getdoc(function) or "") for parameter in parameters)
+    assert name in dir(calcli.metrics)
     plain = function(Y, EDGED, **beside(name))
     assert np.isfinite(plain)
     for key, value in others.items():
@@ -108,17 +115,6 @@ def test_its_parameters_are_those_that_matter(name: str) -> None:
         assert value == plain
 
 
-@EVERY
-def test_it_is_a_function_of_its_own(name: str) -> None:
-    function = getattr(calcli.metrics, name)
-    assert (function.__module__, function.__name__) == ("calcli.metrics", name)
-    assert pickle.loads(pickle.dumps(function)) is function is FUNCTIONS[name]
-    documented = inspect.getdoc(function) or ""
-    for parameter in inspect.signature(function).parameters:
-        assert f"\n{parameter}\n    " in documented
-    assert name in dir(calcli.metrics)
-
-
 def test_a_scorer_is_made_of_it() -> None:
     features = np.column_stack([PROB, WEIGHT])
     ours = make_scorer(calcli.metrics.nll, response_method="predict_proba", greater_is_better=False)
@@ -127,11 +123,6 @@ def test_a_scorer_is_made_of_it() -> None:
         np.testing.assert_allclose(
             scores, cross_val_score(LogisticRegression(), features, labels, scoring="neg_log_loss", cv=3), rtol=1e-9
         )
-
-
-def test_what_is_not_defined_is_nan_and_said() -> None:
-    with pytest.warns(UserWarning, match="auc is not defined"):
-        assert np.isnan(calcli.metrics.auc(np.zeros(5, int), PROB[:5]))
 
 
 @pytest.mark.parametrize(
@@ -152,6 +143,11 @@ def test_what_cannot_be_measured_is_refused(y: Any, prob: Any, options: dict[str
         calcli.metrics.ece(y, prob, **options)
 
 
+def test_what_is_not_defined_is_nan_and_said() -> None:
+    with pytest.warns(UserWarning, match="auc is not defined"):
+        assert np.isnan(calcli.metrics.auc(np.zeros(5, int), PROB[:5]))
+
+
 def test_a_summary_is_the_report_of_evaluate() -> None:
     found = calcli.metrics.summary(Y, PROB, bootstrap=200, metrics="nll,auc,ece,slope")
     report = calcli.evaluate(pl.DataFrame({"label": Y, "prob": PROB}), metrics="nll,auc,ece,slope", bootstrap=200)
@@ -161,3 +157,44 @@ def test_a_summary_is_the_report_of_evaluate() -> None:
     lines = repr(found).splitlines()
     assert [line.split()[0] for line in lines] == ["metric", "nll", "auc", "ece", "slope"]
     assert calcli.metrics.summary(Y, PROB, clusters=CLUSTERS, bootstrap=0)["cece"].value is not None
+
+
+# Reliability diagrams on the axes of a user
+
+SQUARED = RNG.random(2000)
+TRUTH = (RNG.random(2000) < SQUARED**2).astype(int)
+
+
+@pytest.mark.parametrize(("binning", "strategy"), [("width", "uniform"), ("mass", "quantile")])
+def test_its_points_are_those_of_scikit_learn(binning: str, strategy: str) -> None:
+    happened, predicted = calibration_curve(TRUTH, SQUARED, n_bins=10, strategy=strategy)
+    axes = Figure().subplots()
+    display = calcli.reliability_diagram(TRUTH, SQUARED, axes, bins=10, binning=binning)
+    np.testing.assert_allclose([point.x for point in display.curve.points], predicted, atol=2e-3)
+    np.testing.assert_allclose([point.y for point in display.curve.points], happened, atol=2e-2)
+    assert display.ax_ is axes
+    assert display.figure_ is axes.figure
+    tops = sorted(line.get_ydata()[0] for line in axes.lines if line.get_linewidth() == 1.3)
+    np.testing.assert_allclose(tops, sorted(point.y for point in display.curve.points))
+
+
+def test_a_user_s_settings_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = dict(mpl.rcParams)
+    display = calcli.reliability_diagram(TRUTH, SQUARED, Figure().subplots(), name="$a$_b")
+    assert dict(mpl.rcParams) == before
+    assert display.ax_.get_title().startswith("$a$_b: ECE, 15 bins: 0.")
+    assert display.plot(Figure().subplots()).figure_ is not None
+
+
+def test_of_an_estimator() -> None:
+    X = np.column_stack([SQUARED, SQUARED**2])
+    names = np.array(["no", "yes"])[TRUTH]
+    model = LogisticRegression().fit(X, names)
+    axes = Figure().subplots()
+    display = ReliabilityDisplay.from_estimator(model, X, names, ax=axes, bins=5)
+    assert display.curve.score == "LogisticRegression"
+    assert display.curve.of == "yes"
+    other = calcli.reliability_diagram(names, model.predict_proba(X), Figure().subplots(), bins=5, of="no")
+    assert other.curve.of == "no"
+    with pytest.raises(ValueError, match="lie outside"):
+        calcli.reliability_diagram(TRUTH, 2 * SQUARED, axes)

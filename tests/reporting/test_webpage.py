@@ -1,10 +1,13 @@
-"""The report as a page, from reports made by hand."""
+"""The report as a page, from reports made by hand, and as a notebook shows it."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -24,6 +27,7 @@ from calcli.reports.schema import (
     ScoreSource,
 )
 from tests.support.reports import better, nll_change, report, score
+from tests.support.samples import clicks
 
 VOID = {"meta", "br", "link"}
 
@@ -224,11 +228,36 @@ def test_names_from_tables_are_text() -> None:
 
 
 @pytest.mark.parametrize("made", [report(), better()], ids=["alone", "better"])
-def test_nothing_is_fetched(made: Report) -> None:
-    page = webpage(made)
+def test_nothing_is_fetched_by_the_page_that_python_has_too(made: Report) -> None:
+    page = calcli.webpage(made)
+    assert page == webpage(made)
     assert "default-src 'none'" in page
     assert not re.search(r"(?:src|href)\s*=|url\(|@import", page)
 
 
-def test_python_has_it_too() -> None:
-    assert calcli.webpage(report()) == webpage(report())
+# As a notebook shows it
+
+
+def page_in(html: str) -> str:
+    """What the frame shows; the frame itself is well-formed."""
+    frame = ElementTree.fromstring(html)
+    assert frame.tag == "iframe"
+    assert html.count("<") == 2
+    return frame.attrib["srcdoc"]
+
+
+def test_a_report_is_its_page(here: Path) -> None:
+    for made in (calcli.fit("train.parquet", method="platt").report, calcli.evaluate("test.parquet")):
+        shown = page_in(made._repr_html_())
+        assert shown.split() == webpage(made).split()
+        assert "prefers-color-scheme: dark" in shown
+
+
+def test_a_model_says_what_it_is_and_how_good() -> None:
+    model = calcli.fit(clicks(), method="platt", flags=calcli.Flags(positive="1")).model
+    shown = unescape(page_in(model._repr_html_()))
+    assert "<title>platt, a calibrator</title>" in shown
+    for words in ("lowers the log-loss", "2,000 rows", "positive"):
+        assert words in shown.replace("\N{NO-BREAK SPACE}", " ")
+    unmeasured = calcli.fit(clicks(), method="identity", holdout="none").model
+    assert "Numbers" not in page_in(unmeasured._repr_html_())
