@@ -7,7 +7,7 @@ one that costs least on labelled rows. A row with costs of its own gets yes wher
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -80,10 +80,6 @@ class Costs:
         """
         false_alarm, miss = float(np.mean(self.false_alarm)), float(np.mean(self.miss))
         return false_alarm / (false_alarm + miss)
-
-    def arrays(self, rows: int) -> list[FloatArray]:
-        """The four costs of each row."""
-        return [np.broadcast_to(np.asarray(getattr(self, name), dtype=np.float64), (rows,)) for name in _NAMES]
 
     def take(self, rows: Decisions) -> Costs:
         parts = (getattr(self, name) for name in _NAMES)
@@ -205,21 +201,19 @@ class CostColumns:
 
     def terms(self) -> tuple[Term, Term, Term, Term]:
         """The four costs as a formula."""
-        scale = None if self.positive is None else Input(self.positive)
-        fp, fn, tp, tn = (
-            Input(cost) if isinstance(cost, str) else terms.term(cost) for cost in (self.fp, self.fn, self.tp, self.tn)
-        )
-        return (fp, fn, tp, tn) if scale is None else (fp, fn * scale, tp * scale, tn)
+        return self._scaled(lambda cost: Input(cost) if isinstance(cost, str) else terms.term(cost))
 
-    def arrays(self, beside: Mapping[str, FloatArray]) -> list[FloatArray]:
+    def arrays(self, beside: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """The four costs of each row."""
         rows = len(next(iter(beside.values())))
-        scale = 1.0 if self.positive is None else beside[self.positive]
-        fp, fn, tp, tn = (
-            beside[cost] if isinstance(cost, str) else np.full(rows, cost)
-            for cost in (self.fp, self.fn, self.tp, self.tn)
-        )
-        return [fp, fn * scale, tp * scale, tn]
+        return self._scaled(lambda cost: beside[cost] if isinstance(cost, str) else np.full(rows, cost))
+
+    def _scaled(self, read: Callable[[Cost], Any]) -> tuple[Any, Any, Any, Any]:
+        """The four costs as `read`, those of positive rows multiplied by the column `positive`."""
+        fp, fn, tp, tn = map(read, (self.fp, self.fn, self.tp, self.tn))
+        if self.positive is None:
+            return fp, fn, tp, tn
+        return fp, fn * (scale := read(self.positive)), tp * scale, tn
 
     def __str__(self) -> str:
         """``p * amount > (1 - p) * 5``."""
@@ -297,7 +291,13 @@ class CostRule:
 
 
 def least_expected(
-    prob: FloatArray, fp: FloatArray, fn: FloatArray, tp: FloatArray, tn: FloatArray, *, abstain: float | None
+    prob: FloatArray,
+    fp: FloatArray | float,
+    fn: FloatArray | float,
+    tp: FloatArray | float,
+    tn: FloatArray | float,
+    *,
+    abstain: float | None,
 ) -> IntArray:
     """0 for no and 2 for yes, whichever is expected to cost less; 1 where both are expected to cost over `abstain`."""
     action = 2 * (prob * (fn - tp) > (1.0 - prob) * (fp - tn)).astype(np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray, SamplingUnits
-from calcli.decisions.conformal import Thresholds
+from calcli.decisions.conformal import HeldOut, Thresholds
 from calcli.decisions.costs import CostRule, Costs, bootstrap_means
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
 from calcli.decisions.targets import RATES, Decided, Target, decided
@@ -70,6 +70,14 @@ class Rows:
     def taken(self, mask: NDArray[np.bool_]) -> Rows:
         return take(self, mask)
 
+    def held_out(self, confidence: float) -> HeldOut:
+        """The rows behind thresholds, beside their scores."""
+        return {"confidence": confidence, "group": self.group, "weight": self.weight, "unit": self.together}
+
+    def held(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whether the true class of each row is among those that the row gets, shape (n, K)."""
+        return members[np.arange(len(members)), self.label]
+
     def decided(self, yes: NDArray[np.bool_], rates: Collection[str] = tuple(RATES)) -> Decided:
         """The counts that follow from saying yes to some of the rows; `rates` are those whose worth is asked for."""
         return decided(yes.astype(np.float64), self.label, np.array([0.5]), self.weight, self.together, rates)
@@ -89,6 +97,16 @@ def rates_of(rows: Rows, yes: NDArray[np.bool_]) -> dict[str, Number]:
     return {name: Number(*rate) for name, rate in rows.decided(yes).at(0).items()}
 
 
+def share_of(rows: Rows, chosen: NDArray[np.bool_]) -> Number:
+    """The share of the rows that are chosen."""
+    return rates_of(rows, chosen)["positive-rate"]
+
+
+def coverage_and_error(rows: Rows, done: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> dict[str, Number]:
+    """The share of rows that are decided, and among them that of the rows that are decided wrongly."""
+    return {"coverage": share_of(rows, done), "error": share_of(rows.taken(done), wrong[done])}
+
+
 def intervals(value: float, replicates: FloatArray) -> Number:
     """A mean with the percentile interval of its replicates, if there are any."""
     if not len(replicates):
@@ -100,12 +118,11 @@ def intervals(value: float, replicates: FloatArray) -> Number:
 def set_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
     """The coverage of the sets, their mean size, and how often they have just one class, or none."""
     size = members.sum(axis=1)
-    held = members[np.arange(len(size)), rows.label]
     return {
-        "coverage": rates_of(rows, held)["positive-rate"],
+        "coverage": share_of(rows, rows.held(members)),
         "size": Number(float(np.average(size, weights=rows.weight))),
-        "single": rates_of(rows, size == 1)["positive-rate"],
-        "empty": rates_of(rows, size == 0)["positive-rate"],
+        "single": share_of(rows, size == 1),
+        "empty": share_of(rows, size == 0),
     }
 
 
@@ -166,13 +183,7 @@ def measure(
     if isinstance(rule, MatrixRule):
         return cost, promise
     done, yes = _done(rule, rows, beside)
-    numbers = rates_of(rows, yes)
-    if not done.all():
-        among = rows.taken(done)
-        numbers = {
-            "coverage": rates_of(rows, done)["positive-rate"],
-            "error": rates_of(among, yes[done] != (among.label > 0))["positive-rate"],
-        }
+    numbers = rates_of(rows, yes) if done.all() else coverage_and_error(rows, done, yes != (rows.label > 0))
     return cost | numbers, promise
 
 
@@ -180,22 +191,20 @@ def promised(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> li
     """The promises of the policy about these rows: one, one for each class, or none."""
     rule, target = policy.rule, policy.target
     if isinstance(rule, SetRule):
-        members = rule.sets.predict(rows.prob, rows.group)
-        return [coverage(rule.sets.thresholds, rows, members[np.arange(len(members)), rows.label])]
+        return [coverage(rule.sets.thresholds, rows, rows.held(rule.sets.predict(rows.prob, rows.group)))]
     if target is None or isinstance(rule, MatrixRule):
         return []
     if isinstance(rule, ClassRule):
         members = rule.members(rows.prob, beside)
-        if target.rate == "error":
-            some = members.sum(axis=1) > 0
-            wrong = ~members[np.arange(len(members)), rows.label]
-            return [Promised(target, rows.taken(some), wrong[some])]
-        return [Promised(target, of_class(rows, place), yes, target.rate) for place, yes in enumerate(members.T)]
-    done, yes = _done(rule, rows, beside)
+        done, wrong = members.sum(axis=1) > 0, ~rows.held(members)
+        each = [(of_class(rows, place), yes) for place, yes in enumerate(members.T)]
+    else:
+        done, yes = _done(rule, rows, beside)
+        wrong = yes != (rows.label > 0)
+        each = [(rows, yes)]
     if target.rate == "error":
-        among = rows.taken(done)
-        return [Promised(target, among, yes[done] != (among.label > 0))]
-    return [Promised(target, rows, yes, target.rate)]
+        return [Promised(target, rows.taken(done), wrong[done])]
+    return [Promised(target, *pair, target.rate) for pair in each]
 
 
 def coverage(thresholds: Thresholds, rows: Rows, held: NDArray[np.bool_]) -> Promised:
@@ -245,11 +254,7 @@ def paid_of(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> Flo
 def class_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
     """The share of rows that get a class, how often the true one is not among theirs, and how many they get."""
     size = members.sum(axis=1)
-    among, held = rows.taken(size > 0), members[np.arange(len(size)), rows.label][size > 0]
-    found = {
-        "coverage": rates_of(rows, size > 0)["positive-rate"],
-        "error": rates_of(among, ~held)["positive-rate"],
-    }
+    found = coverage_and_error(rows, size > 0, ~rows.held(members))
     if size.max(initial=0) > 1:
         found["size"] = Number(float(np.average(size, weights=rows.weight)))
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calcli import expressions as terms
 from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import AbstentionBand
-from calcli.decisions.conformal import SLACK, PredictionIntervals, PredictionSets, Thresholds
+from calcli.decisions.conformal import SLACK, PredictionIntervals, PredictionSets, Thresholds, of_classes
 from calcli.decisions.costs import CostRule
 from calcli.decisions.targets import NEVER, Target, shown
 from calcli.errors import UsageError
@@ -82,7 +82,7 @@ class ThresholdRule:
         ]
 
     def to_json(self) -> dict[str, Json]:
-        return {"low": self.band.low, "high": self.band.high, "limit": self.band.limit, "column": self.column}
+        return {**asdict(self.band), "column": self.column}
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Self:
@@ -160,13 +160,7 @@ class ClassRule:
         )
 
     def to_json(self) -> dict[str, Json]:
-        return {
-            "thresholds": list(self.thresholds),
-            "top": self.top,
-            "sure": self.sure,
-            "limit": self.limit,
-            "column": self.column,
-        }
+        return asdict(self) | {"thresholds": list(self.thresholds)}
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Self:
@@ -217,9 +211,7 @@ class MatrixRule:
 
     def expected(self, prob: FloatArray) -> FloatArray:
         """The expected cost of each action, shape (n, actions)."""
-        if prob.ndim == 1:
-            prob = np.column_stack([1.0 - prob, prob])
-        return np.asarray(prob @ np.array(self.costs))
+        return np.asarray(of_classes(prob) @ np.array(self.costs))
 
     def decide(self, prob: FloatArray, beside: Mapping[str, FloatArray]) -> IntArray:
         return np.asarray(self.expected(prob).argmin(axis=1), dtype=np.int64)
