@@ -20,7 +20,7 @@ from calcli.decisions.targets import NEVER, decided
 from calcli.errors import UsageError
 from calcli.expressions import MOST, Condition, Every, Input, Term
 from calcli.numeric.seeded import Split, column_keys, stream
-from calcli.state import Json
+from calcli.state import Json, taken
 
 Decisions = NDArray[np.bool_]
 
@@ -82,8 +82,7 @@ class Costs:
         return false_alarm / (false_alarm + miss)
 
     def take(self, rows: Decisions) -> Costs:
-        parts = (getattr(self, name) for name in _NAMES)
-        return Costs(*(part[rows] if isinstance(part, np.ndarray) else part for part in parts))
+        return taken(self, rows)
 
     def of_rows(self, label: LabelArray, yes: Decisions) -> FloatArray:
         """The cost of each row."""

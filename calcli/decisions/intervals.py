@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits
 from calcli.decisions.conformal import PredictionIntervals
 from calcli.decisions.goal import Choice, DecisionGoal, Option, decision_splits, with_confidence
-from calcli.decisions.measure import Number, Promised, Rows, coverage, share_of, take
+from calcli.decisions.measure import Number, Promised, Rows, coverage, share_of
 from calcli.decisions.policy import IntervalRule
+from calcli.state import taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Amounts:
         return Rows(none, none.astype(np.int64), self.weight, self.units, group=self.group)
 
     def taken(self, mask: NDArray[np.bool_]) -> Amounts:
-        return take(self, mask)
+        return taken(self, mask)
 
 
 def choose_intervals(goal: DecisionGoal, rows: Amounts, groups: tuple[str, ...], seed: int) -> Choice:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,24 +13,12 @@ from calcli.decisions.conformal import HeldOut, Thresholds
 from calcli.decisions.costs import CostRule, Costs, bootstrap_means
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
 from calcli.decisions.targets import RATES, Decided, Target, decided
-
-AnyRows = TypeVar("AnyRows")
+from calcli.state import taken
 
 BROKEN = 0.05
 """New rows refute a promise if, were it kept, they had turned out as badly with no larger probability."""
 
 _SHARE = ("positive-rate",)
-
-
-def take(rows: AnyRows, mask: NDArray[np.bool_]) -> AnyRows:
-    """Some of the rows of a dataclass: arrays, units and costs are by row, everything else is kept."""
-
-    def part(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            return value[mask]
-        return value.take(mask) if isinstance(value, SamplingUnits | Costs) else value
-
-    return type(rows)(*(part(getattr(rows, each.name)) for each in fields(rows)))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +55,7 @@ class Rows:
         return np.ones(len(self.prob)) if self.weight is None else self.weight
 
     def taken(self, mask: NDArray[np.bool_]) -> Rows:
-        return take(self, mask)
+        return taken(self, mask)
 
     def held_out(self, confidence: float) -> HeldOut:
         """The rows behind thresholds, beside their scores."""

@@ -166,8 +166,10 @@ def caption(curve: Curve) -> Caption:
         return Caption("nothing", "Not tested", ": the score was fitted on these rows")
     if test.chance:
         return Caption("chance", "No miscalibration detected", f": {told(test)}, {amount(curve.total)} rows")
-    finding, answer = _finding(test, curve.of)
-    shown = [_worst(curve, side) for side in _sides(curve, finding)]
+    fault = test.faults[0]
+    # The confidence in the predicted class has one direction only.
+    finding, answer = FINDINGS[fault] if curve.of is not None else CONFIDENCES.get(fault, FINDINGS["shape"])
+    shown = [_worst(curve, side) for side in {"high": (-1,), "low": (1,)}.get(fault, (-1, 1))]
     x_name, y_name = names(curve.of)
     pairs = [pair(point.x, point.y) for point in shown if point is not None]
     numbers = "; ".join(f"{x_name} {predicted}, {y_name} {observed}" for predicted, observed in pairs)
@@ -194,21 +196,6 @@ def told(test: Diagnosis) -> str:
 def p_text(p: float) -> str:
     """``p = 0.032``; what is near the least that draws can tell is ``p < 0.005``."""
     return "p < 0.005" if p < 0.005 else f"p = {p:.2g}"
-
-
-def _finding(test: Diagnosis, of: str | None) -> tuple[Finding, str]:
-    """The fault that explains most gaps; the confidence in the predicted class has one direction only."""
-    fault = test.faults[0]
-    return FINDINGS[fault] if of is not None else CONFIDENCES.get(fault, FINDINGS["shape"])
-
-
-def _sides(curve: Curve, finding: Finding) -> Sequence[int]:
-    """The signs of the gaps that a reader should look at."""
-    if finding == "high" or (finding == "over" and curve.of is None):
-        return (-1,)
-    if finding == "low" or (finding == "under" and curve.of is None):
-        return (1,)
-    return (-1, 1)
 
 
 def _worst(curve: Curve, side: int) -> Point | None:

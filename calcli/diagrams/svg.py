@@ -132,7 +132,7 @@ def chart(shown: Chart) -> str:
     grid = "".join(_stroke("grid", frame.path([(0, y), (frame.right, y)])) for y in ticks(0.0, frame.high)[1:])
     marks = "".join(_stroke("dotted", frame.path([(at, 0.0), (at, frame.high)])) for at, _ in shown.marks)
     tracks = "".join(
-        _track(track.name, track.points, _drawn(track, "var(--soft)" if place is None else ink(place), frame))
+        _track(track.name, track.points, _drawn(track, ink(place), frame))
         for track, place in zip(shown.tracks, shown.colors, strict=True)
     )
     named = "; ".join(f"{track.name}{track.note}" for track in shown.tracks)
@@ -143,9 +143,9 @@ def chart(shown: Chart) -> str:
     return _picture(size, frame, named, drawn, grid, marks, tracks, floor, line)
 
 
-def ink(place: int) -> str:
-    """The colour of a line."""
-    return f"var(--line-{place % LINES})"
+def ink(place: int | None) -> str:
+    """The colour of a line; None is that of plain ones."""
+    return "var(--soft)" if place is None else f"var(--line-{place % LINES})"
 
 
 def _drawn(track: Track, color: str, frame: PlotArea) -> str:

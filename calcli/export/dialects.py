@@ -296,3 +296,7 @@ def quoted(name: str, dialect: Dialect) -> str:
     if "${" in name and dialect.name in ("spark", "databricks"):
         raise UsageError(f"the name {name!r} holds ${{, which {dialect.name} substitutes", hint="rename the column")
     return str(exp.to_identifier(name, quoted=True).sql(dialect=dialect.name))
+
+
+def type_name(kind: str, dialect: Dialect) -> str:
+    return str(exp.DataType.build(kind).sql(dialect=dialect.name))

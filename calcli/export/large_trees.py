@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from sqlglot import exp
 
-from calcli.export.dialects import Dialect
+from calcli.export.dialects import Dialect, type_name
 from calcli.export.subexpressions import (
     Codes,
     Entry,
@@ -31,6 +31,7 @@ from calcli.export.subexpressions import (
     bottom_up,
     has_texts,
     is_list,
+    numbers_of,
     switches,
     tree_depth,
     tree_paths,
@@ -167,8 +168,7 @@ def _looked_up(term: Term) -> Term:
     """The value at the place of x among many cuts, digit by digit from the first, to the base `_AT_ONCE`."""
     if not isinstance(term, Steps) or len(term.cuts) <= MOST_CUTS:
         return term
-    values = [one.value for one in term.values if isinstance(one, Number)]
-    if len(values) < len(term.values):
+    if (values := numbers_of(term.values)) is None:
         return term
     digits = math.ceil(math.log(len(values), _AT_ONCE))
     cuts = np.pad(term.cuts, (0, _AT_ONCE**digits - 1 - len(term.cuts)), constant_values=MOST)
@@ -324,7 +324,7 @@ def _source(name: str, columns: Columns, rows: list[Row], dialect: Dialect, tabl
     if table is not None:
         return _outside(name, table)
     if dialect.rows:
-        kinds = [str(exp.DataType.build(kind).sql(dialect.name)) for kind in columns.values()]
+        kinds = [type_name(kind, dialect) for kind in columns.values()]
         cells = [[str(cell).strip("()") for cell in row] for row in rows]
         text = dialect.literal("[" + ",".join(f"({','.join(row)})" for row in cells) + "]")
         named = ", ".join(f"calcli_row.{place} AS {column}" for place, column in enumerate(columns, start=1))

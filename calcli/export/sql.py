@@ -17,7 +17,7 @@ from typing import Any
 from sqlglot import exp
 
 from calcli.errors import UsageError
-from calcli.export.dialects import Dialect, quoted
+from calcli.export.dialects import Dialect, quoted, type_name
 from calcli.export.large_trees import ROWS, SideTables, by_lists, by_look_ups
 from calcli.export.subexpressions import (
     Codes,
@@ -106,7 +106,7 @@ def with_tables(
     made: list[str] = []
     for of_table, (columns, keys, rows) in outside.rows().items():
         if rows:
-            typed = [f"{column} {exp.DataType.build(kind).sql(dialect.name)}" for column, kind in columns.items()]
+            typed = [f"{column} {type_name(kind, dialect)}" for column, kind in columns.items()]
             own, key = quoted(of_table, dialect), ", ".join([*columns][:keys])
             made.append(dialect.create.format(name=own, columns=", ".join(typed), key=key))
             lines = [f"({', '.join(map(str, row))})" for row in rows]
@@ -293,8 +293,7 @@ def functions(outputs: Mapping[str, Term], dialect: Dialect) -> str:
         raise UsageError(f"{dialect.name} has no functions of an expression", hint="it has views: --shape view")
     read = sorted(inputs(outputs.values()))
     names = [quoted(name, dialect) for name, _ in read]
-    types = [str(exp.DataType.build(_TYPES[role]).sql(dialect=dialect.name)) for _, role in read]
-    parameters = ", ".join(f"{name} {kind}" for name, kind in zip(names, types, strict=True))
+    parameters = ", ".join(f"{quoted(name, dialect)} {type_name(_TYPES[role], dialect)}" for name, role in read)
     made = []
     for name, text in expressions(outputs, dialect, short=True).items():
         if "$" in dialect.function and "$$" in text:
