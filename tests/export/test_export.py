@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from calcli.methods import catalog
 from calcli.methods.spec import MethodSpec
 from calcli.verbs.export import ExportRequest, export
 from tests.support.export import applied, assert_same, in_duckdb
-from tests.support.samples import breeds, clicks, unseen, visits
+from tests.support.samples import breeds, clicks, odd_visits, unseen, visits
 
 ROWS = [row for row in catalog.specs() if row.closed_form and not row.needs_features]
 EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -34,12 +33,7 @@ def test_each_method_says_what_it_predicts(row: MethodSpec, classes: int, here: 
     calcli.fit(frame, method=row.name, output="kept", holdout="none")
     table = unseen([name for name in frame.columns if name != "label"], rows=150)
     expected = applied("kept", table)
-    assert_same(interpreted(interpreter, table), expected)
-
-
-def interpreted(interpreter: Any, table: pl.DataFrame) -> pl.DataFrame:
-    formula = json.loads(export(ExportRequest("kept", to="json")))
-    return pl.DataFrame([interpreter(formula, one) for one in table.to_dicts()], infer_schema_length=None)
+    assert_same(interpreter("kept", table), expected)
 
 
 CELLS = {"tau": 5, "min_rows": 40}
@@ -73,23 +67,12 @@ def test_features_too(here: Path, classes: int, method: str, given: dict[str, An
     """Missing values, levels that were never seen, numbers beyond all others."""
     calcli.fit(visits(1500, classes), method=method, params=given, output="kept", holdout="none")
     assert len(calcli.inspect("kept", rules=True).sections[0].rows) > 2
-    table = visits(150, classes, seed=1).drop("label").with_columns(place=pl.int_range(pl.len()))
-    odd = pl.col("place") % 11
-    table = table.with_columns(
-        city=pl.when(odd == 0).then(pl.lit("Nowhere")).otherwise("city"),
-        hours=pl.when(odd == 1)
-        .then(float("nan"))
-        .when(odd == 2)
-        .then(float("inf"))
-        .when(odd == 3)
-        .then(float("-inf"))
-        .otherwise("hours"),
-    )
+    table = odd_visits(150, classes)
     expected = applied("kept", table)
     assert_same(in_duckdb(table, ExportRequest("kept", shape="query", table='"the table"')), expected)
     if given.get("partition") in ("forest", "tree") and classes == 2:  # of others the expression is too long
         assert_same(in_duckdb(table, ExportRequest("kept")), expected)
-    assert_same(interpreted(interpreter, table), expected)
+    assert_same(interpreter("kept", table), expected)
 
 
 def test_a_condition_of_many_levels_joins_nothing(here: Path) -> None:
