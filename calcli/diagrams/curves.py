@@ -270,18 +270,16 @@ def axis_end(curves: Sequence[Curve]) -> float:
     return next((top for top in tops if max(reach, default=1.0) <= top), 2.0)
 
 
-def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers between two others, at most so many."""
-    span = high - low
-    power = 10.0 ** math.floor(math.log10(span / most))
-    step = next(power * factor for factor in (1, 2, 5, 10, 20) if span / (power * factor) <= most - 1 + 1e-9)
-    first = math.ceil(low / step - 1e-9)
-    return [round(place * step, 12) for place in range(first, math.floor(high / step + 1e-9) + 1)]
+def ticks(end: float, most: int = 6) -> list[float]:
+    """Round numbers from 0 to `end`, at most so many."""
+    power = 10.0 ** math.floor(math.log10(end / most))
+    step = next(power * factor for factor in (1, 2, 5, 10, 20) if end / (power * factor) <= most - 1 + 1e-9)
+    return [round(place * step, 12) for place in range(math.floor(end / step + 1e-9) + 1)]
 
 
 def tick_labels(end: float, most: int = 6) -> dict[float, str]:
     """Ticks from 0 to `end`, with their texts."""
-    values = ticks(0.0, end, max(2, most))
+    values = ticks(end, max(2, most))
     digits = decimals(values)
     return {value: f"{value:.{digits}f}" for value in values}
 
