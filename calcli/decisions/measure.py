@@ -18,8 +18,6 @@ from calcli.state import taken
 BROKEN = 0.05
 """New rows refute a promise if, were it kept, they had turned out as badly with no larger probability."""
 
-_SHARE = ("positive-rate",)
-
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -68,6 +66,11 @@ class Rows:
     def decided(self, yes: NDArray[np.bool_], rates: Collection[str] = tuple(RATES)) -> Decided:
         """The counts that follow from saying yes to some of the rows; `rates` are those whose worth is asked for."""
         return decided(yes.astype(np.float64), self.label, np.array([0.5]), self.weight, self.together, rates)
+
+    def worth(self, yes: NDArray[np.bool_], rate: str = "positive-rate") -> tuple[float, float]:
+        """The hits of a rate and the rows that it is about, as independent rows, after saying yes to some rows."""
+        hits, rows = self.decided(yes, (rate,)).worth(rate)
+        return float(hits[0]), float(rows[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,7 @@ class Promised:
 
     def tested(self) -> Promise:
         """The exact binomial test."""
-        hits, worth = (float(each[0]) for each in self.rows.decided(self.yes, (self.name,)).worth(self.name))
+        hits, worth = self.rows.worth(self.yes, self.name)
         p = self.target.kept(hits, worth) if worth > 0 else 1.0
         value = hits / worth if worth > 0 else None
         return Promise(str(self.target), self.target.confidence, value, p, p < BROKEN)
@@ -270,10 +273,7 @@ def _of_classes(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
 
 def error_bound(rows: Rows, wrong: NDArray[np.bool_], confidence: float) -> float:
     """The most errors that there may be among new rows, as a share of them."""
-    if not len(rows.prob):
-        return 1.0
-    hits, worth = (float(each[0]) for each in rows.decided(wrong, _SHARE).worth(*_SHARE))
-    return Target("error", "<=", 0.5, confidence).bound(hits, worth)
+    return Target("error", "<=", 0.5, confidence).bound(*rows.worth(wrong))
 
 
 def _cost(paid: FloatArray, rows: Rows, replicates: int, seed: int) -> Number:

@@ -175,10 +175,10 @@ def _picture(size: tuple[float, float], frame: PlotArea, description: str, drawn
 
 
 def _track(name: str, points: Sequence[Point], drawn: str, edges: Sequence[tuple[float, float]] = ()) -> str:
-    """The group of one curve, with its numbers for the pointer."""
+    """The group of one curve, with its numbers for the pointer, in as many digits as are ever shown."""
     spans: Iterable[Sequence[float]] = edges or [()] * len(points)
     rows = [
-        [_short(value) for value in (point.x, point.y, point.n, point.lo, point.hi, *span)]
+        [None if one is None else float(f"{one:.5g}") for one in (point.x, point.y, point.n, point.lo, point.hi, *span)]
         for point, span in zip(points, spans, strict=True)
     ]
     numbers = json.dumps(rows, separators=(",", ":"))
@@ -226,8 +226,3 @@ def _path(frame: PlotArea, there: Sequence[tuple[float, float]], back: Sequence[
 def _number(value: float) -> str:
     """A place in the picture."""
     return f"{value:.1f}".removesuffix(".0")
-
-
-def _short(value: float | None) -> float | None:
-    """A number with as many digits as are ever shown."""
-    return None if value is None else float(f"{value:.5g}")

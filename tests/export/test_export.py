@@ -174,7 +174,7 @@ def test_every_dialect_parses(kept: Path, dialect: str, method: str) -> None:
     ],
 )
 def test_what_cannot_be_is_refused(here: Path, request_: dict[str, Any], message: str) -> None:
-    calcli.fit("train.parquet", method="platt", output="kept")
+    calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
     with pytest.raises(UsageError, match=message):
         export(ExportRequest("kept", **request_))
 
@@ -185,13 +185,13 @@ def test_an_expression_that_is_too_long_is_refused(kept: Path) -> None:
 
 
 def test_an_expression_is_chosen_up_to_a_hundred_kilobytes(here: Path) -> None:
-    calcli.fit("train.parquet", method="isotonic", output="kept")
-    calcli.fit("train.parquet", method="bbq", output="long")
+    calcli.fit("train.parquet", method="isotonic", output="kept", holdout="none")
+    calcli.fit("train.parquet", method="bbq", output="long", holdout="none")
     assert not export(ExportRequest("kept")).partition("CAST(")[0].strip().endswith("SELECT")
     assert "\nFROM scores" in export(ExportRequest("kept", table="scores")).replace('"', "")
     with pytest.raises(UsageError, match=r"would have [\d,]+ terms.*--table NAME"):
         export(ExportRequest("long"))
-    calcli.fit(breeds(400), method="platt", output="wide")
+    calcli.fit(breeds(400), method="platt", output="wide", holdout="none")
     with pytest.raises(UsageError, match=r"has [\d,]+ characters.*--table NAME"):
         export(ExportRequest("wide"))
 
@@ -205,7 +205,7 @@ def test_a_step_of_too_many_columns_is_refused(kept: Path, monkeypatch: pytest.M
 
 
 def test_a_statement_says_where_it_comes_from(here: Path) -> None:
-    calcli.fit("train.parquet", method="platt", output="kept")
+    calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
     first, second, _ = export(ExportRequest("kept", dialect="bigquery")).splitlines()
     assert str(calcli.load("kept").sha256) in first
     assert "bigquery are generated only" in second
@@ -213,7 +213,7 @@ def test_a_statement_says_where_it_comes_from(here: Path) -> None:
 
 def test_a_check_finds_the_rows_that_differ(here: Path) -> None:
     """Once in another formula: all of them."""
-    calcli.fit("train.parquet", method="platt", output="kept")
+    calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
     right = export(ExportRequest("kept", check=30))
     assert duckdb.sql(right).fetchall() == []
     slope = f"{calcli.load('kept').calibrator.state.number('a')!r}e0"

@@ -25,7 +25,7 @@ ASKED: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def fitted(here: Path) -> Path:
-    calcli.fit(clicks(), method="platt", output="m")
+    calcli.fit(clicks(), method="platt", output="m", holdout="none")
     return here
 
 
@@ -81,7 +81,7 @@ def sites(table: pl.DataFrame, names: list[str | None]) -> pl.DataFrame:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", OF_CLASSES)
 def test_sql_gives_the_classes_that_apply_gives(kind: str, here: Path) -> None:
-    calcli.fit(breeds(), method="temperature", output="m")
+    calcli.fit(breeds(), method="temperature", output="m", holdout="none")
     Path("costs.csv").write_text(",a,b,c,d\na,0,1,1,1\nb,1,0,1,1\nc,1,1,0,1\nd,1,3,1,0\n")
     calcli.decide(sites(breeds(1000, seed=1), ["x", "y", None]), artifact="m", output="p", **OF_CLASSES[kind])
     table = sites(breeds(400, seed=2), ["x", "new", None, "y"])

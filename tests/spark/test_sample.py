@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -179,7 +180,11 @@ def test_a_refit_is_judged_on_the_rows_outside_the_sample(
     worse = frame.with_columns(pl.col("logit") + 0.2)
     calcli.fit(worse, method="platt", resample_by=by, output=place)
     old = calcli.load(place)
-    found = driver.report("refit", place, days, "--sample", "3000")
+    words = ("refit", place, days, "--sample", "3000", "--format", "json", "--engine", "spark")
+    driver.begin(words=[*map(str, words)])
+    done = driver.answer()
+    found = json.loads(done["stdout"])
+    assert done["code"] == (not found["refit"]["replaced"])
     leaving = ["label"] if by is None else [name for name in frame.columns if name != by]
     keyed = in_order(days, driver, tmp_path / "keys", leaving)
     rows = drawn(keyed, 3000) if by is None else keyed.filter(pl.col(KEY) < keyed[KEY][3000]).drop(KEY)
