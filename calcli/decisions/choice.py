@@ -16,7 +16,7 @@ import numpy as np
 from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import COVERAGES, AbstentionBand, Risk, by_confidence, by_cost, by_coverage, risks
 from calcli.decisions.conformal import PredictionSets, SetScore, of_classes
-from calcli.decisions.costs import CostRule, Costs, Decisions, cross_fitted, least_expected
+from calcli.decisions.costs import CostRule, Costs, cross_fitted, least_expected
 from calcli.decisions.goal import Choice, DecisionGoal, Means, Option, decision_splits, with_confidence
 from calcli.decisions.measure import (
     Rows,
@@ -33,6 +33,7 @@ from calcli.decisions.targets import (
     GRID,
     GRID_OF_UNITS,
     NEVER,
+    Mask,
     Target,
     budget_threshold,
     certify,
@@ -150,7 +151,7 @@ def _by_row_costs(goal: DecisionGoal, rows: Rows, costs: Costs, seed: int) -> Ch
 
 def _common_thresholds(
     name: str, costs: Costs, goal: DecisionGoal, rows: Rows, seed: int
-) -> tuple[dict[str, float], dict[str, Decisions]]:
+) -> tuple[dict[str, float], dict[str, Mask]]:
     """Thresholds that are the same for all rows, and their decisions; the first, called `name`, follows from costs."""
     tuned = costs.best_threshold(rows.prob, rows.label, rows.weight)
     thresholds = {name: costs.threshold, "tuned": tuned, "today": goal.threshold, "all yes": 0.0, "all no": NEVER}
@@ -161,7 +162,7 @@ def _common_thresholds(
 
 
 def _threshold_options(
-    thresholds: Mapping[str, float], yes: Mapping[str, Decisions], means: Means, rows: Rows
+    thresholds: Mapping[str, float], yes: Mapping[str, Mask], means: Means, rows: Rows
 ) -> list[Option]:
     return [
         Option(name, thresholds[name], means.numbers(name, "today") | rates_of(rows, decisions))
@@ -361,14 +362,14 @@ def _by_class_coverage(goal: DecisionGoal, rows: Rows) -> Choice:
 
 
 def _risks(
-    bands: Sequence[AbstentionBand], score: FloatArray, wrong: Decisions, goal: DecisionGoal, rows: Rows
+    bands: Sequence[AbstentionBand], score: FloatArray, wrong: Mask, goal: DecisionGoal, rows: Rows
 ) -> tuple[Risk, tuple[Risk, ...]]:
     """The risk of the first band, and a table of all, those that decide the most rows first."""
     found = risks(bands, score, wrong, rows.mass, rows.uncertainty, confidence=goal.confidence)
     return found[0], tuple(sorted(found, key=lambda one: -one.coverage))
 
 
-def _likeliest_together(rows: Rows, top: int) -> tuple[FloatArray, Decisions]:
+def _likeliest_together(rows: Rows, top: int) -> tuple[FloatArray, Mask]:
     """The probability of the likeliest classes of each row together, and whether they hold the truth."""
     in_top = likeliest(rows.prob, top)
     return np.where(in_top, rows.prob, 0.0).sum(axis=1), rows.held(in_top)
@@ -399,7 +400,7 @@ def _class_options(rule: ClassRule, rows: Rows) -> tuple[Option, ...]:
     return (whole, *_each_class(rule, rows, members), _today(rows, rule.top))
 
 
-def _each_class(rule: ClassRule, rows: Rows, members: Decisions) -> list[Option]:
+def _each_class(rule: ClassRule, rows: Rows, members: Mask) -> list[Option]:
     return [
         Option(f"  class {name}", rule.thresholds[place], rates_of(of_class(rows, place), members[:, place]))
         for place, name in enumerate(rows.classes)
@@ -478,7 +479,7 @@ def _by_sets(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
     return Choice(Policy(rule), goal.set_score, why, tuple(options))
 
 
-def _set_parts(kind: str | None, of: IntArray, names: tuple[str, ...], rows: Rows, members: Decisions) -> list[Option]:
+def _set_parts(kind: str | None, of: IntArray, names: tuple[str, ...], rows: Rows, members: Mask) -> list[Option]:
     """The sets of each group, or of each class, that has rows."""
     parts = ((name, of == place) for place, name in enumerate(names))
     return [

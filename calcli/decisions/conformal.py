@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
+from calcli.decisions.targets import Mask
 from calcli.state import Json
 
 SetScore: TypeAlias = Literal["lac", "aps", "aps-randomised"]
@@ -217,7 +218,7 @@ class PredictionSets:
         true = scores[np.arange(len(label)), label]
         return cls(score, Thresholds.of(true, level, kind=kind, kinds=kinds, **rows))
 
-    def predict(self, prob: FloatArray, group: IntArray | None = None) -> NDArray[np.bool_]:
+    def predict(self, prob: FloatArray, group: IntArray | None = None) -> Mask:
         """The classes in the set of each row, shape (n, K).
 
         A set may be empty: then no class is as likely as the true one mostly is.

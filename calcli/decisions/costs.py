@@ -12,17 +12,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli import expressions as terms
 from calcli.batch import FloatArray, IntArray, LabelArray
-from calcli.decisions.targets import NEVER, decided
+from calcli.decisions.targets import NEVER, Mask, decided
 from calcli.errors import UsageError
 from calcli.expressions import MOST, Condition, Every, Input, Term
 from calcli.numeric.seeded import Split, column_keys, stream
 from calcli.state import Json, taken
-
-Decisions = NDArray[np.bool_]
 
 CHUNK = 20
 """Replicates that are drawn at a time."""
@@ -81,10 +78,10 @@ class Costs:
         false_alarm, miss = float(np.mean(self.false_alarm)), float(np.mean(self.miss))
         return false_alarm / (false_alarm + miss)
 
-    def take(self, rows: Decisions) -> Costs:
+    def take(self, rows: Mask) -> Costs:
         return taken(self, rows)
 
-    def of_rows(self, label: LabelArray, yes: Decisions) -> FloatArray:
+    def of_rows(self, label: LabelArray, yes: Mask) -> FloatArray:
         """The cost of each row."""
         cost = np.where(label > 0, np.where(yes, self.tp, self.fn), np.where(yes, self.fp, self.tn))
         return cost.astype(np.float64)
@@ -123,7 +120,7 @@ class Costs:
 
 def cross_fitted(
     costs: Costs, prob: FloatArray, label: LabelArray, mass: FloatArray | None, splits: Sequence[Split]
-) -> Decisions:
+) -> Mask:
     """Each row decided by the best threshold of other rows."""
     yes = np.zeros(len(prob), dtype=np.bool_)
     for train, test in splits:
@@ -192,10 +189,10 @@ class CostColumns:
         """The costs of rows with these columns; the rows must be `known`."""
         return Costs(*self.arrays(beside))
 
-    def known(self, beside: Mapping[str, FloatArray]) -> NDArray[np.bool_]:
+    def known(self, beside: Mapping[str, FloatArray]) -> Mask:
         """The rows whose costs are all there, and 0 or more."""
         columns = [beside[name] for name in self.reads]
-        known: NDArray[np.bool_] = np.all([np.isfinite(column) & (column >= 0.0) for column in columns], axis=0)
+        known: Mask = np.all([np.isfinite(column) & (column >= 0.0) for column in columns], axis=0)
         return known
 
     def terms(self) -> tuple[Term, Term, Term, Term]:

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits
 from calcli.decisions.conformal import PredictionIntervals
 from calcli.decisions.goal import Choice, DecisionGoal, Option, decision_splits, with_confidence
 from calcli.decisions.measure import Number, Promised, Rows, coverage, share_of
 from calcli.decisions.policy import IntervalRule
+from calcli.decisions.targets import Mask
 from calcli.state import taken
 
 
@@ -48,9 +48,9 @@ class Amounts:
         return cls(truth, column(lower), column(upper), scale, batch.weight, batch.units, group)
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def known(self) -> Mask:
         """The rows with a prediction, and a spread of 0 or more where there is one."""
-        known: NDArray[np.bool_] = np.isfinite(self.lower) & np.isfinite(self.upper)
+        known: Mask = np.isfinite(self.lower) & np.isfinite(self.upper)
         return known if self.spread is None else known & np.isfinite(self.spread) & (self.spread >= 0.0)
 
     @property
@@ -59,7 +59,7 @@ class Amounts:
         none = np.zeros(len(self.truth))
         return Rows(none, none.astype(np.int64), self.weight, self.units, group=self.group)
 
-    def taken(self, mask: NDArray[np.bool_]) -> Amounts:
+    def taken(self, mask: Mask) -> Amounts:
         return taken(self, mask)
 
 

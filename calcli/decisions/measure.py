@@ -6,13 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray, SamplingUnits
 from calcli.decisions.conformal import HeldOut, Thresholds
 from calcli.decisions.costs import CostRule, Costs, bootstrap_means
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
-from calcli.decisions.targets import RATES, Decided, Target, decided
+from calcli.decisions.targets import RATES, Decided, Mask, Target, decided
 from calcli.state import taken
 
 BROKEN = 0.05
@@ -52,22 +51,22 @@ class Rows:
         """Weights, ones where none were given."""
         return np.ones(len(self.prob)) if self.weight is None else self.weight
 
-    def taken(self, mask: NDArray[np.bool_]) -> Rows:
+    def taken(self, mask: Mask) -> Rows:
         return taken(self, mask)
 
     def held_out(self, confidence: float) -> HeldOut:
         """The rows behind thresholds, beside their scores."""
         return {"confidence": confidence, "group": self.group, "weight": self.weight, "unit": self.together}
 
-    def held(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def held(self, members: Mask) -> Mask:
         """Whether the true class of each row is among those that the row gets, shape (n, K)."""
         return members[np.arange(len(members)), self.label]
 
-    def decided(self, yes: NDArray[np.bool_], rates: Collection[str] = tuple(RATES)) -> Decided:
+    def decided(self, yes: Mask, rates: Collection[str] = tuple(RATES)) -> Decided:
         """The counts that follow from saying yes to some of the rows; `rates` are those whose worth is asked for."""
         return decided(yes.astype(np.float64), self.label, np.array([0.5]), self.weight, self.together, rates)
 
-    def worth(self, yes: NDArray[np.bool_], rate: str = "positive-rate") -> tuple[float, float]:
+    def worth(self, yes: Mask, rate: str = "positive-rate") -> tuple[float, float]:
         """The hits of a rate and the rows that it is about, as independent rows, after saying yes to some rows."""
         hits, rows = self.decided(yes, (rate,)).worth(rate)
         return float(hits[0]), float(rows[0])
@@ -82,17 +81,17 @@ class Number:
     hi: float | None = None
 
 
-def rates_of(rows: Rows, yes: NDArray[np.bool_]) -> dict[str, Number]:
+def rates_of(rows: Rows, yes: Mask) -> dict[str, Number]:
     """The rates of decisions, with exact binomial intervals."""
     return {name: Number(*rate) for name, rate in rows.decided(yes).at(0).items()}
 
 
-def share_of(rows: Rows, chosen: NDArray[np.bool_]) -> Number:
+def share_of(rows: Rows, chosen: Mask) -> Number:
     """The share of the rows that are chosen."""
     return rates_of(rows, chosen)["positive-rate"]
 
 
-def coverage_and_error(rows: Rows, done: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> dict[str, Number]:
+def coverage_and_error(rows: Rows, done: Mask, wrong: Mask) -> dict[str, Number]:
     """The share of rows that are decided, and among them that of the rows that are decided wrongly."""
     return {"coverage": share_of(rows, done), "error": share_of(rows.taken(done), wrong[done])}
 
@@ -105,7 +104,7 @@ def intervals(value: float, replicates: FloatArray) -> Number:
     return Number(value, float(lo), float(hi))
 
 
-def set_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
+def set_numbers(rows: Rows, members: Mask) -> dict[str, Number]:
     """The coverage of the sets, their mean size, and how often they have just one class, or none."""
     size = members.sum(axis=1)
     return {
@@ -139,13 +138,13 @@ class Promised:
 
     target: Target
     rows: Rows
-    yes: NDArray[np.bool_]
+    yes: Mask
     """The decisions on the rows, whose true classes are `rows.label`."""
 
     name: str = "positive-rate"
     """The name of the rate."""
 
-    def outcomes(self) -> tuple[NDArray[np.bool_], FloatArray]:
+    def outcomes(self) -> tuple[Mask, FloatArray]:
         """For the rows that the rate is about: whether each is a hit, and its weight."""
         hit, of = RATES[self.name].rows(self.yes, self.rows.label > 0)
         return hit[of], self.rows.mass[of]
@@ -197,7 +196,7 @@ def promised(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> li
     return [Promised(target, *pair, target.rate) for pair in each]
 
 
-def coverage(thresholds: Thresholds, rows: Rows, held: NDArray[np.bool_]) -> Promised:
+def coverage(thresholds: Thresholds, rows: Rows, held: Mask) -> Promised:
     """The promise of sets or intervals, from whether they held the truth of each row."""
     assert thresholds.confidence is not None  # policies are chosen with one
     return Promised(Target("coverage", ">=", thresholds.level, thresholds.confidence), rows, held)
@@ -215,9 +214,7 @@ def tested(promises: Sequence[Promised]) -> Promise | None:
     return replace(worst, target=f"{worst.target}{each}", p=p, broken=p < BROKEN)
 
 
-def _done(
-    rule: ThresholdRule | CostRule, rows: Rows, beside: Mapping[str, FloatArray]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _done(rule: ThresholdRule | CostRule, rows: Rows, beside: Mapping[str, FloatArray]) -> tuple[Mask, Mask]:
     """The rows that are decided, and those decided with yes: action 0 is no, 2 is yes, others leave a row open."""
     action = rule.decide(rows.prob, beside)
     return action % 2 == 0, action == 2
@@ -241,7 +238,7 @@ def paid_of(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> Flo
     return None
 
 
-def class_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
+def class_numbers(rows: Rows, members: Mask) -> dict[str, Number]:
     """The share of rows that get a class, how often the true one is not among theirs, and how many they get."""
     size = members.sum(axis=1)
     found = coverage_and_error(rows, size > 0, ~rows.held(members))
@@ -250,7 +247,7 @@ def class_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
     return found
 
 
-def class_costs(costs: Costs, rows: Rows, members: NDArray[np.bool_]) -> FloatArray:
+def class_costs(costs: Costs, rows: Rows, members: Mask) -> FloatArray:
     """The cost of each row: the sum over all classes, each of which the row may get or not."""
     each = [costs.of_rows(of_class(rows, place).label, named) for place, named in enumerate(members.T)]
     paid: FloatArray = np.sum(each, axis=0)
@@ -262,7 +259,7 @@ def of_class(rows: Rows, place: int) -> Rows:
     return replace(rows, prob=rows.prob[:, place], label=(rows.label == place).astype(np.int64))
 
 
-def _of_classes(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
+def _of_classes(rows: Rows, members: Mask) -> dict[str, Number]:
     """The numbers of all classes, then of each."""
     numbers = class_numbers(rows, members)
     for place, (name, named) in enumerate(zip(rows.classes, members.T, strict=True)):
@@ -271,7 +268,7 @@ def _of_classes(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
     return numbers
 
 
-def error_bound(rows: Rows, wrong: NDArray[np.bool_], confidence: float) -> float:
+def error_bound(rows: Rows, wrong: Mask, confidence: float) -> float:
     """The most errors that there may be among new rows, as a share of them."""
     return Target("error", "<=", 0.5, confidence).bound(*rows.worth(wrong))
 

@@ -168,7 +168,7 @@ _of_spark = partial(
 _KEYED = "CREATE TABLE {name} ({columns}, PRIMARY KEY ({key}))"
 _FUNCTION = "CREATE OR REPLACE FUNCTION {name}({parameters}) RETURNS"
 
-_CHECKED = (
+_ALL = (
     Dialect(
         "duckdb",
         "DuckDB 1.1",
@@ -249,8 +249,6 @@ _CHECKED = (
         view="CREATE OR REPLACE TEMPORARY VIEW",
         function=f"{_FUNCTION} DOUBLE RETURN {{expression}}".replace("FUNCTION", "TEMPORARY FUNCTION"),
     ),
-)
-_WRITTEN = (
     Dialect("athena", text="CAST({} AS VARCHAR)"),
     Dialect(
         "bigquery",
@@ -283,7 +281,7 @@ _WRITTEN = (
         view="CREATE OR ALTER VIEW",
     ),
 )
-DIALECTS = {dialect.name: dialect for dialect in (*_CHECKED, *_WRITTEN)}
+DIALECTS = {dialect.name: dialect for dialect in _ALL}
 
 
 def find(name: str) -> Dialect:

@@ -220,10 +220,6 @@ class _Level:
     nodes: list[tuple[int, int, int]] = field(default_factory=list)
     branches: list[tuple[int, str | int, int]] = field(default_factory=list)
 
-    @property
-    def has_texts(self) -> bool:
-        return any(isinstance(key, str) for _, key, _ in self.branches)
-
 
 @dataclass(slots=True)
 class SideTables:
@@ -302,7 +298,8 @@ def joins(
             node, asked, rest = (exp.column(column, facts) for column in ("node", "asked", "rest"))
             code = exp.Case(this=asked, ifs=[exp.If(this=exp.convert(at), true=term) for at, term in enumerate(terms)])
         rows = [(of, exp.Var(this=dialect.key(each)), child) for of, each, child in level.branches]
-        columns = BRANCHES | ({"code": "text"} if level.has_texts else {})
+        texts = any(isinstance(key, str) for _, key, _ in level.branches)
+        columns = BRANCHES | ({"code": "text"} if texts else {})
         join("branches", branch, columns, rows, {"node": node, "code": code})
         here = exp.Coalesce(this=exp.column("child", branch), expressions=[rest, here])
     join("leaves", f"{stem}_leaf", LEAVES, leaves, {"node": here})
