@@ -56,10 +56,9 @@ def by_cost(costs: Costs, abstain: float) -> AbstentionBand:
 
 
 def by_coverage(
-    costs: Costs, prob: FloatArray, coverage: float, weight: FloatArray | None, uncertainty: FloatArray | None = None
+    costs: Costs, prob: FloatArray, coverage: float, mass: FloatArray, uncertainty: FloatArray | None = None
 ) -> AbstentionBand:
     """Decide this share of the rows: those of the least expected cost, or of the least uncertainty."""
-    mass = np.ones(len(prob)) if weight is None else weight
     if uncertainty is not None:
         return AbstentionBand(costs.threshold, costs.threshold, _limit(uncertainty, mass, coverage))
     yes = prob >= costs.threshold
@@ -71,10 +70,9 @@ def by_coverage(
 
 
 def by_confidence(
-    sure: FloatArray, coverage: float, weight: FloatArray | None, uncertainty: FloatArray | None = None
+    sure: FloatArray, coverage: float, mass: FloatArray, uncertainty: FloatArray | None = None
 ) -> AbstentionBand:
     """Decide this share of the rows: those whose decision has the largest probability, or the least uncertainty."""
-    mass = np.ones(len(sure)) if weight is None else weight
     if uncertainty is not None:
         return AbstentionBand(0.0, 0.0, _limit(uncertainty, mass, coverage))
     return AbstentionBand(0.0, -_quantile(-sure, mass, coverage))
@@ -100,7 +98,7 @@ def risks(
     bands: Sequence[AbstentionBand],
     prob: FloatArray,
     wrong: np.ndarray,
-    weight: FloatArray | None,
+    mass: FloatArray,
     uncertainty: FloatArray | None,
     *,
     confidence: float,
@@ -109,7 +107,6 @@ def risks(
 
     `wrong` are the rows that are decided wrongly, if they are: outside of a band, all bands decide alike.
     """
-    mass = np.ones(len(prob)) if weight is None else weight
     level = 1.0 - 2.0 * (1.0 - confidence) / len(bands)
     found = []
     for band in bands:

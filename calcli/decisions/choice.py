@@ -15,11 +15,10 @@ import numpy as np
 
 from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import COVERAGES, AbstentionBand, Risk, by_confidence, by_cost, by_coverage, risks
-from calcli.decisions.conformal import PredictionSets, SetScore, rows_needed
-from calcli.decisions.costs import CostRule, Costs, Decisions, cross_fitted, least_expected
+from calcli.decisions.conformal import PredictionSets, SetScore, of_classes
+from calcli.decisions.costs import CostRule, Costs, cross_fitted, least_expected
 from calcli.decisions.goal import Choice, DecisionGoal, Means, Option, decision_splits, with_confidence
 from calcli.decisions.measure import (
-    Number,
     Rows,
     class_costs,
     class_numbers,
@@ -27,12 +26,14 @@ from calcli.decisions.measure import (
     of_class,
     rates_of,
     set_numbers,
+    share_of,
 )
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule, likeliest
 from calcli.decisions.targets import (
     GRID,
     GRID_OF_UNITS,
     NEVER,
+    Mask,
     Target,
     budget_threshold,
     certify,
@@ -103,13 +104,13 @@ def _by_costs(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
         band = by_cost(costs, goal.abstain)
         paid["left open"] = np.where(band.decides(rows.prob), paid["bayes"], goal.abstain)
     elif goal.coverage is not None:
-        band = by_coverage(costs, rows.prob, goal.coverage, rows.weight, rows.uncertainty)
+        band = by_coverage(costs, rows.prob, goal.coverage, rows.mass, rows.uncertainty)
     means = Means.of(paid, rows, goal, seed)
     options = _threshold_options(thresholds, yes, means, rows)
     if band is not None:
         numbers = {} if goal.abstain is None else means.numbers("left open", "today")
         clear = band.decides(rows.prob, rows.uncertainty)
-        options.append(Option("left open", None, numbers | _coverage(rows, clear)))
+        options.append(Option("left open", None, numbers | {"coverage": share_of(rows, clear)}))
         return _leaving_open(goal, rows, band, options)
     chosen, why = "bayes", "this threshold follows from the costs if the probabilities are calibrated"
     if means.saves("tuned", "bayes"):
@@ -125,12 +126,15 @@ def _by_row_costs(goal: DecisionGoal, rows: Rows, costs: Costs, seed: int) -> Ch
     """Each row decided by its own costs, beside thresholds that are the same for all rows."""
     thresholds, yes = _common_thresholds("mean costs", costs, goal, rows, seed)
     rule = CostRule(goal.cost_columns(), goal.abstain)
-    action = least_expected(rows.prob, *costs.arrays(len(rows.prob)), abstain=goal.abstain)
+    action = least_expected(rows.prob, costs.fp, costs.fn, costs.tp, costs.tn, abstain=goal.abstain)
     own, done = action == 2, action != 1
     paid = {"each row": np.where(done, costs.of_rows(rows.label, own), goal.abstain or 0.0)}
     paid |= {name: costs.of_rows(rows.label, decisions) for name, decisions in yes.items()}
     means = Means.of(paid, rows, goal, seed)
-    numbers = means.numbers("each row", "today") | ({} if done.all() else _coverage(rows, done)) | rates_of(rows, own)
+    numbers = means.numbers("each row", "today")
+    if not done.all():
+        numbers["coverage"] = share_of(rows, done)
+    numbers |= rates_of(rows, own)
     options = (Option("each row", None, numbers), *_threshold_options(thresholds, yes, means, rows))
     if goal.abstain is not None:
         among = rows.taken(done)
@@ -147,7 +151,7 @@ def _by_row_costs(goal: DecisionGoal, rows: Rows, costs: Costs, seed: int) -> Ch
 
 def _common_thresholds(
     name: str, costs: Costs, goal: DecisionGoal, rows: Rows, seed: int
-) -> tuple[dict[str, float], dict[str, Decisions]]:
+) -> tuple[dict[str, float], dict[str, Mask]]:
     """Thresholds that are the same for all rows, and their decisions; the first, called `name`, follows from costs."""
     tuned = costs.best_threshold(rows.prob, rows.label, rows.weight)
     thresholds = {name: costs.threshold, "tuned": tuned, "today": goal.threshold, "all yes": 0.0, "all no": NEVER}
@@ -158,7 +162,7 @@ def _common_thresholds(
 
 
 def _threshold_options(
-    thresholds: Mapping[str, float], yes: Mapping[str, Decisions], means: Means, rows: Rows
+    thresholds: Mapping[str, float], yes: Mapping[str, Mask], means: Means, rows: Rows
 ) -> list[Option]:
     return [
         Option(name, thresholds[name], means.numbers(name, "today") | rates_of(rows, decisions))
@@ -330,7 +334,7 @@ def _leaving_open(goal: DecisionGoal, rows: Rows, band: AbstentionBand, options:
     """The band between the thresholds, with a bound on the errors outside it, beside other bands."""
     costs = goal.four_costs()
     others = (at for at in COVERAGES if at != goal.coverage)
-    bands = [band, *(by_coverage(costs, rows.prob, at, rows.weight, rows.uncertainty) for at in others)]
+    bands = [band, *(by_coverage(costs, rows.prob, at, rows.mass, rows.uncertainty) for at in others)]
     own, table = _risks(bands, rows.prob, (rows.prob >= costs.threshold) != (rows.label > 0), goal, rows)
     why = _share_decided(own.coverage, own.bound, goal.confidence)
     promise = Target("error", "<=", own.bound, goal.confidence)
@@ -345,7 +349,7 @@ def _by_class_coverage(goal: DecisionGoal, rows: Rows) -> Choice:
     bands = [AbstentionBand(0.0, 0.0)]
     if goal.coverage is not None:
         shares = dict.fromkeys((goal.coverage, *COVERAGES))
-        bands = [by_confidence(together, at, rows.weight, rows.uncertainty) for at in shares]
+        bands = [by_confidence(together, at, rows.mass, rows.uncertainty) for at in shares]
     own, table = _risks(bands, together, ~held, goal, rows)
     rule = replace(_surest(own.band.high, top, classes), limit=own.band.limit, column=goal.uncertainty)
     sure = with_confidence(goal.confidence)
@@ -358,17 +362,17 @@ def _by_class_coverage(goal: DecisionGoal, rows: Rows) -> Choice:
 
 
 def _risks(
-    bands: Sequence[AbstentionBand], score: FloatArray, wrong: Decisions, goal: DecisionGoal, rows: Rows
+    bands: Sequence[AbstentionBand], score: FloatArray, wrong: Mask, goal: DecisionGoal, rows: Rows
 ) -> tuple[Risk, tuple[Risk, ...]]:
     """The risk of the first band, and a table of all, those that decide the most rows first."""
-    found = risks(bands, score, wrong, rows.weight, rows.uncertainty, confidence=goal.confidence)
+    found = risks(bands, score, wrong, rows.mass, rows.uncertainty, confidence=goal.confidence)
     return found[0], tuple(sorted(found, key=lambda one: -one.coverage))
 
 
-def _likeliest_together(rows: Rows, top: int) -> tuple[FloatArray, Decisions]:
+def _likeliest_together(rows: Rows, top: int) -> tuple[FloatArray, Mask]:
     """The probability of the likeliest classes of each row together, and whether they hold the truth."""
     in_top = likeliest(rows.prob, top)
-    return np.where(in_top, rows.prob, 0.0).sum(axis=1), in_top[np.arange(len(in_top)), rows.label]
+    return np.where(in_top, rows.prob, 0.0).sum(axis=1), rows.held(in_top)
 
 
 def _surest(threshold: float, top: int, classes: int) -> ClassRule:
@@ -385,11 +389,6 @@ def _share_decided(coverage: float, bound: float, confidence: float) -> str:
     )
 
 
-def _coverage(rows: Rows, clear: Decisions) -> dict[str, Number]:
-    """The share of rows that is decided."""
-    return {"coverage": rates_of(rows, clear)["positive-rate"]}
-
-
 # Options of more than two classes
 
 
@@ -401,7 +400,7 @@ def _class_options(rule: ClassRule, rows: Rows) -> tuple[Option, ...]:
     return (whole, *_each_class(rule, rows, members), _today(rows, rule.top))
 
 
-def _each_class(rule: ClassRule, rows: Rows, members: Decisions) -> list[Option]:
+def _each_class(rule: ClassRule, rows: Rows, members: Mask) -> list[Option]:
     return [
         Option(f"  class {name}", rule.thresholds[place], rates_of(of_class(rows, place), members[:, place]))
         for place, name in enumerate(rows.classes)
@@ -425,20 +424,20 @@ def _by_matrix(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
         names, table = (*names, None), tuple((*row, goal.abstain) for row in table)
     rule = MatrixRule(names, table)
     matrix = np.array(table)
-    prob = np.column_stack([1.0 - rows.prob, rows.prob]) if rows.prob.ndim == 1 else rows.prob
     actions = {"bayes": rule.decide(rows.prob, {})}
     own_action = np.array([names.index(name) if name in names else -1 for name in rows.classes])  # of each class
     today = f"all {names[0]}"
     if (own_action >= 0).all():
         today = "likeliest"
-        actions[today] = own_action[prob.argmax(axis=1)]
+        actions[today] = own_action[of_classes(rows.prob).argmax(axis=1)]
     actions |= {
-        f"all {'left open' if name is None else name}": np.full(len(prob), column) for column, name in enumerate(names)
+        f"all {'left open' if name is None else name}": np.full(len(rows.prob), column)
+        for column, name in enumerate(names)
     }
     means = Means.of({name: matrix[rows.label, action] for name, action in actions.items()}, rows, goal, seed)
     options = []
     for name, action in actions.items():
-        right = rates_of(rows, action == own_action[rows.label])["positive-rate"]
+        right = share_of(rows, action == own_action[rows.label])
         options.append(Option(name, None, means.numbers(name, today) | {"accuracy": right}))
     why = f"of {len(names)} actions, the one with the least expected cost"
     return Choice(Policy(rule), "bayes", why, tuple(options))
@@ -454,19 +453,15 @@ def _by_sets(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
             some.prob,
             some.label.astype(np.int64),
             level,
-            confidence=goal.confidence,
             score=score,
             by_class=goal.by_class,
-            group=some.group,
-            weight=some.weight,
-            unit=some.together,
+            **some.held_out(goal.confidence),
         )
 
     rule = SetRule(fitted(rows, goal.set_score), goal.by, rows.groups)
     options = []
     for score in dict.fromkeys((goal.set_score, *get_args(SetScore))):
-        classes = 2 if rows.prob.ndim == 1 else rows.prob.shape[1]
-        members = np.zeros((len(rows.prob), classes), dtype=np.bool_)
+        members = np.zeros(of_classes(rows.prob).shape, dtype=np.bool_)
         for train, test in decision_splits(rows.units, len(rows.prob), goal.folds, seed):
             group = None if rows.group is None else rows.group[test]
             members[test] = fitted(rows.taken(train), score).predict(rows.prob[test], group)
@@ -480,13 +475,11 @@ def _by_sets(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
     where = f" of each {' and '.join(each)}" if each else ""
     sure = with_confidence(goal.confidence)
     why = f"the sets contain the true class of at least {level:.4g} of new rows{where} {sure}"
-    fewest = min(map(min, rule.sets.thresholds.rows))
-    if fewest < (needed := rows_needed(level, goal.confidence)):
-        why += f"; where there are fewer than {needed} rows (here {fewest}), they hold every class"
+    why += rule.sets.thresholds.shortage("they hold every class")
     return Choice(Policy(rule), goal.set_score, why, tuple(options))
 
 
-def _set_parts(kind: str | None, of: IntArray, names: tuple[str, ...], rows: Rows, members: Decisions) -> list[Option]:
+def _set_parts(kind: str | None, of: IntArray, names: tuple[str, ...], rows: Rows, members: Mask) -> list[Option]:
     """The sets of each group, or of each class, that has rows."""
     parts = ((name, of == place) for place, name in enumerate(names))
     return [

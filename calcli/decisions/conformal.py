@@ -17,12 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
+from calcli.decisions.targets import Mask
 from calcli.state import Json
 
 SetScore: TypeAlias = Literal["lac", "aps", "aps-randomised"]
@@ -147,6 +148,11 @@ class Thresholds:
         thresholds: FloatArray = table[np.where(known, group, len(self.values))]
         return thresholds
 
+    def shortage(self, result: str) -> str:
+        """The end of a sentence, with the result where there are too few rows for a finite threshold."""
+        needed, fewest = rows_needed(self.level, self.confidence), min(map(min, self.rows))
+        return "" if fewest >= needed else f"; where there are fewer than {needed} rows (here {fewest}), {result}"
+
     def to_json(self) -> dict[str, Json]:
         """Infinite thresholds are null."""
         values = [[value if value < math.inf else None for value in row] for row in self.values]
@@ -163,10 +169,24 @@ class Thresholds:
         return cls(float(written["level"]), None if sure is None else float(sure), tuple(values), tuple(rows))
 
 
+def of_classes(prob: FloatArray) -> FloatArray:
+    """The probability of each class, shape (n, K), also where `prob` is that of the second of two, shape (n,)."""
+    return prob if prob.ndim > 1 else np.column_stack([1.0 - prob, prob])
+
+
 def rows_needed(level: float, confidence: float | None = None) -> int:
     """The fewest held-out rows that give a finite threshold."""
     needed = level / (1.0 - level) if confidence is None else math.log(1.0 - confidence) / math.log(level)
     return math.ceil(needed * (1.0 - ROUNDING))
+
+
+class HeldOut(TypedDict, total=False):
+    """The confidence of thresholds, and the groups, weights and units of the rows behind them, as `Thresholds.of`."""
+
+    confidence: float | None
+    group: IntArray | None
+    weight: FloatArray | None
+    unit: IntArray | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,23 +208,17 @@ class PredictionSets:
         label: IntArray,
         level: float,
         *,
-        confidence: float | None = None,
         score: SetScore = "lac",
         by_class: bool = False,
-        group: IntArray | None = None,
-        weight: FloatArray | None = None,
-        unit: IntArray | None = None,
+        **rows: Unpack[HeldOut],
     ) -> PredictionSets:
         """Fit on held-out rows: probabilities (n, K), or (n,) of the positive class, and the true classes."""
         scores = set_scores(prob, score)
         kind, kinds = (label, scores.shape[1]) if by_class else (None, 1)
         true = scores[np.arange(len(label)), label]
-        thresholds = Thresholds.of(
-            true, level, confidence=confidence, group=group, kind=kind, kinds=kinds, weight=weight, unit=unit
-        )
-        return cls(score, thresholds)
+        return cls(score, Thresholds.of(true, level, kind=kind, kinds=kinds, **rows))
 
-    def predict(self, prob: FloatArray, group: IntArray | None = None) -> NDArray[np.bool_]:
+    def predict(self, prob: FloatArray, group: IntArray | None = None) -> Mask:
         """The classes in the set of each row, shape (n, K).
 
         A set may be empty: then no class is as likely as the true one mostly is.
@@ -221,8 +235,7 @@ class PredictionSets:
 
 def set_scores(prob: FloatArray, score: SetScore) -> FloatArray:
     """The misfit of each class to each row, shape (n, K)."""
-    if prob.ndim == 1:
-        prob = np.column_stack([1.0 - prob, prob])
+    prob = of_classes(prob)
     if score == "lac":
         return 1.0 - prob
     # From the least likely class upward, so that it has the score 1 exactly; classes that tie share theirs.
@@ -275,12 +288,9 @@ class PredictionIntervals:
         upper: FloatArray,
         level: float,
         *,
-        confidence: float | None = None,
         spread: FloatArray | None = None,
         side: Side = "both",
-        group: IntArray | None = None,
-        weight: FloatArray | None = None,
-        unit: IntArray | None = None,
+        **rows: Unpack[HeldOut],
     ) -> PredictionIntervals:
         """Fit on held-out rows: the numbers that came true, and the predictions."""
         misses = {"lower": lower - truth, "upper": truth - upper}
@@ -288,7 +298,7 @@ class PredictionIntervals:
         if spread is not None:
             sure = spread <= 0.0  # no threshold moves the interval of such a row, which is right or not
             miss = np.where(sure, np.where(miss > 0.0, math.inf, 0.0), miss / np.where(sure, 1.0, spread))
-        return cls(side, Thresholds.of(miss, level, confidence=confidence, group=group, weight=weight, unit=unit))
+        return cls(side, Thresholds.of(miss, level, **rows))
 
     def predict(
         self,

@@ -7,22 +7,19 @@ one that costs least on labelled rows. A row with costs of its own gets yes wher
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli import expressions as terms
 from calcli.batch import FloatArray, IntArray, LabelArray
-from calcli.decisions.targets import NEVER, decided
+from calcli.decisions.targets import NEVER, Mask, decided
 from calcli.errors import UsageError
 from calcli.expressions import MOST, Condition, Every, Input, Term
 from calcli.numeric.seeded import Split, column_keys, stream
-from calcli.state import Json
-
-Decisions = NDArray[np.bool_]
+from calcli.state import Json, taken
 
 CHUNK = 20
 """Replicates that are drawn at a time."""
@@ -81,15 +78,10 @@ class Costs:
         false_alarm, miss = float(np.mean(self.false_alarm)), float(np.mean(self.miss))
         return false_alarm / (false_alarm + miss)
 
-    def arrays(self, rows: int) -> list[FloatArray]:
-        """The four costs of each row."""
-        return [np.broadcast_to(np.asarray(getattr(self, name), dtype=np.float64), (rows,)) for name in _NAMES]
+    def take(self, rows: Mask) -> Costs:
+        return taken(self, rows)
 
-    def take(self, rows: Decisions) -> Costs:
-        parts = (getattr(self, name) for name in _NAMES)
-        return Costs(*(part[rows] if isinstance(part, np.ndarray) else part for part in parts))
-
-    def of_rows(self, label: LabelArray, yes: Decisions) -> FloatArray:
+    def of_rows(self, label: LabelArray, yes: Mask) -> FloatArray:
         """The cost of each row."""
         cost = np.where(label > 0, np.where(yes, self.tp, self.fn), np.where(yes, self.fp, self.tn))
         return cost.astype(np.float64)
@@ -128,7 +120,7 @@ class Costs:
 
 def cross_fitted(
     costs: Costs, prob: FloatArray, label: LabelArray, mass: FloatArray | None, splits: Sequence[Split]
-) -> Decisions:
+) -> Mask:
     """Each row decided by the best threshold of other rows."""
     yes = np.zeros(len(prob), dtype=np.bool_)
     for train, test in splits:
@@ -197,29 +189,27 @@ class CostColumns:
         """The costs of rows with these columns; the rows must be `known`."""
         return Costs(*self.arrays(beside))
 
-    def known(self, beside: Mapping[str, FloatArray]) -> NDArray[np.bool_]:
+    def known(self, beside: Mapping[str, FloatArray]) -> Mask:
         """The rows whose costs are all there, and 0 or more."""
         columns = [beside[name] for name in self.reads]
-        known: NDArray[np.bool_] = np.all([np.isfinite(column) & (column >= 0.0) for column in columns], axis=0)
+        known: Mask = np.all([np.isfinite(column) & (column >= 0.0) for column in columns], axis=0)
         return known
 
     def terms(self) -> tuple[Term, Term, Term, Term]:
         """The four costs as a formula."""
-        scale = None if self.positive is None else Input(self.positive)
-        fp, fn, tp, tn = (
-            Input(cost) if isinstance(cost, str) else terms.term(cost) for cost in (self.fp, self.fn, self.tp, self.tn)
-        )
-        return (fp, fn, tp, tn) if scale is None else (fp, fn * scale, tp * scale, tn)
+        return self._scaled(lambda cost: Input(cost) if isinstance(cost, str) else terms.term(cost))
 
-    def arrays(self, beside: Mapping[str, FloatArray]) -> list[FloatArray]:
+    def arrays(self, beside: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """The four costs of each row."""
         rows = len(next(iter(beside.values())))
-        scale = 1.0 if self.positive is None else beside[self.positive]
-        fp, fn, tp, tn = (
-            beside[cost] if isinstance(cost, str) else np.full(rows, cost)
-            for cost in (self.fp, self.fn, self.tp, self.tn)
-        )
-        return [fp, fn * scale, tp * scale, tn]
+        return self._scaled(lambda cost: beside[cost] if isinstance(cost, str) else np.full(rows, cost))
+
+    def _scaled(self, read: Callable[[Cost], Any]) -> tuple[Any, Any, Any, Any]:
+        """The four costs as `read`, those of positive rows multiplied by the column `positive`."""
+        fp, fn, tp, tn = map(read, (self.fp, self.fn, self.tp, self.tn))
+        if self.positive is None:
+            return fp, fn, tp, tn
+        return fp, fn * (scale := read(self.positive)), tp * scale, tn
 
     def __str__(self) -> str:
         """``p * amount > (1 - p) * 5``."""
@@ -297,7 +287,13 @@ class CostRule:
 
 
 def least_expected(
-    prob: FloatArray, fp: FloatArray, fn: FloatArray, tp: FloatArray, tn: FloatArray, *, abstain: float | None
+    prob: FloatArray,
+    fp: FloatArray | float,
+    fn: FloatArray | float,
+    tp: FloatArray | float,
+    tn: FloatArray | float,
+    *,
+    abstain: float | None,
 ) -> IntArray:
     """0 for no and 2 for yes, whichever is expected to cost less; 1 where both are expected to cost over `abstain`."""
     action = 2 * (prob * (fn - tp) > (1.0 - prob) * (fp - tn)).astype(np.int64)

@@ -6,13 +6,14 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits
-from calcli.decisions.conformal import PredictionIntervals, rows_needed
+from calcli.decisions.conformal import PredictionIntervals
 from calcli.decisions.goal import Choice, DecisionGoal, Option, decision_splits, with_confidence
-from calcli.decisions.measure import Number, Promised, Rows, coverage, rates_of, take
+from calcli.decisions.measure import Number, Promised, Rows, coverage, share_of
 from calcli.decisions.policy import IntervalRule
+from calcli.decisions.targets import Mask
+from calcli.state import taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +48,19 @@ class Amounts:
         return cls(truth, column(lower), column(upper), scale, batch.weight, batch.units, group)
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def known(self) -> Mask:
         """The rows with a prediction, and a spread of 0 or more where there is one."""
-        known: NDArray[np.bool_] = np.isfinite(self.lower) & np.isfinite(self.upper)
+        known: Mask = np.isfinite(self.lower) & np.isfinite(self.upper)
         return known if self.spread is None else known & np.isfinite(self.spread) & (self.spread >= 0.0)
 
     @property
     def as_rows(self) -> Rows:
         """The rows without their amounts, for rates."""
-        return Rows(np.zeros(len(self.truth)), np.zeros(len(self.truth), dtype=np.int64), self.weight, self.units)
+        none = np.zeros(len(self.truth))
+        return Rows(none, none.astype(np.int64), self.weight, self.units, group=self.group)
 
-    def taken(self, mask: NDArray[np.bool_]) -> Amounts:
-        return take(self, mask)
+    def taken(self, mask: Mask) -> Amounts:
+        return taken(self, mask)
 
 
 def choose_intervals(goal: DecisionGoal, rows: Amounts, groups: tuple[str, ...], seed: int) -> Choice:
@@ -72,12 +74,9 @@ def choose_intervals(goal: DecisionGoal, rows: Amounts, groups: tuple[str, ...],
             some.lower,
             some.upper,
             level,
-            confidence=goal.confidence,
             spread=some.spread,
             side=goal.side,
-            group=some.group,
-            weight=some.weight,
-            unit=None if some.units is None else some.units.together,
+            **some.as_rows.held_out(goal.confidence),
         )
 
     plain = "absolute" if goal.quantiles is None else "quantiles"
@@ -100,11 +99,9 @@ def choose_intervals(goal: DecisionGoal, rows: Amounts, groups: tuple[str, ...],
     rule = IntervalRule(
         fitted(rows), *goal.predicted, goal.spread or goal.variance, goal.variance is not None, goal.by, groups
     )
-    fewest = min(map(min, rule.intervals.thresholds.rows))
     where = "" if goal.by is None else f" of each {goal.by}"
     why = f"intervals hold the amount of at least {level:.4g} of new rows{where} {with_confidence(goal.confidence)}"
-    if fewest < (needed := rows_needed(level, goal.confidence)):
-        why += f"; where there are fewer than {needed} rows (here {fewest}), they have no end"
+    why += rule.intervals.thresholds.shortage("they have no end")
     return Choice(None, options[0].name, why, tuple(options), intervals=rule)
 
 
@@ -120,6 +117,6 @@ def interval_numbers(rows: Amounts, lo: FloatArray, hi: FloatArray) -> dict[str,
     held = (lo <= rows.truth) & (rows.truth <= hi)
     width = float(np.average(hi - lo, weights=rows.weight)) if len(lo) else math.nan
     return {
-        "coverage": rates_of(rows.as_rows, held)["positive-rate"],
+        "coverage": share_of(rows.as_rows, held),
         "width": Number(width if math.isfinite(width) else None),
     }

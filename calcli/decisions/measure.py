@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray, SamplingUnits
-from calcli.decisions.conformal import Thresholds
+from calcli.decisions.conformal import HeldOut, Thresholds
 from calcli.decisions.costs import CostRule, Costs, bootstrap_means
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
-from calcli.decisions.targets import RATES, Decided, Target, decided
-
-AnyRows = TypeVar("AnyRows")
+from calcli.decisions.targets import RATES, Decided, Mask, Target, decided
+from calcli.state import taken
 
 BROKEN = 0.05
 """New rows refute a promise if, were it kept, they had turned out as badly with no larger probability."""
-
-_SHARE = ("positive-rate",)
-
-
-def take(rows: AnyRows, mask: NDArray[np.bool_]) -> AnyRows:
-    """Some of the rows of a dataclass: arrays, units and costs are by row, everything else is kept."""
-
-    def part(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            return value[mask]
-        return value.take(mask) if isinstance(value, SamplingUnits | Costs) else value
-
-    return type(rows)(*(part(getattr(rows, each.name)) for each in fields(rows)))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +51,25 @@ class Rows:
         """Weights, ones where none were given."""
         return np.ones(len(self.prob)) if self.weight is None else self.weight
 
-    def taken(self, mask: NDArray[np.bool_]) -> Rows:
-        return take(self, mask)
+    def taken(self, mask: Mask) -> Rows:
+        return taken(self, mask)
 
-    def decided(self, yes: NDArray[np.bool_], rates: Collection[str] = tuple(RATES)) -> Decided:
+    def held_out(self, confidence: float) -> HeldOut:
+        """The rows behind thresholds, beside their scores."""
+        return {"confidence": confidence, "group": self.group, "weight": self.weight, "unit": self.together}
+
+    def held(self, members: Mask) -> Mask:
+        """Whether the true class of each row is among those that the row gets, shape (n, K)."""
+        return members[np.arange(len(members)), self.label]
+
+    def decided(self, yes: Mask, rates: Collection[str] = tuple(RATES)) -> Decided:
         """The counts that follow from saying yes to some of the rows; `rates` are those whose worth is asked for."""
         return decided(yes.astype(np.float64), self.label, np.array([0.5]), self.weight, self.together, rates)
+
+    def worth(self, yes: Mask, rate: str = "positive-rate") -> tuple[float, float]:
+        """The hits of a rate and the rows that it is about, as independent rows, after saying yes to some rows."""
+        hits, rows = self.decided(yes, (rate,)).worth(rate)
+        return float(hits[0]), float(rows[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +81,19 @@ class Number:
     hi: float | None = None
 
 
-def rates_of(rows: Rows, yes: NDArray[np.bool_]) -> dict[str, Number]:
+def rates_of(rows: Rows, yes: Mask) -> dict[str, Number]:
     """The rates of decisions, with exact binomial intervals."""
     return {name: Number(*rate) for name, rate in rows.decided(yes).at(0).items()}
+
+
+def share_of(rows: Rows, chosen: Mask) -> Number:
+    """The share of the rows that are chosen."""
+    return rates_of(rows, chosen)["positive-rate"]
+
+
+def coverage_and_error(rows: Rows, done: Mask, wrong: Mask) -> dict[str, Number]:
+    """The share of rows that are decided, and among them that of the rows that are decided wrongly."""
+    return {"coverage": share_of(rows, done), "error": share_of(rows.taken(done), wrong[done])}
 
 
 def intervals(value: float, replicates: FloatArray) -> Number:
@@ -97,15 +104,14 @@ def intervals(value: float, replicates: FloatArray) -> Number:
     return Number(value, float(lo), float(hi))
 
 
-def set_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
+def set_numbers(rows: Rows, members: Mask) -> dict[str, Number]:
     """The coverage of the sets, their mean size, and how often they have just one class, or none."""
     size = members.sum(axis=1)
-    held = members[np.arange(len(size)), rows.label]
     return {
-        "coverage": rates_of(rows, held)["positive-rate"],
+        "coverage": share_of(rows, rows.held(members)),
         "size": Number(float(np.average(size, weights=rows.weight))),
-        "single": rates_of(rows, size == 1)["positive-rate"],
-        "empty": rates_of(rows, size == 0)["positive-rate"],
+        "single": share_of(rows, size == 1),
+        "empty": share_of(rows, size == 0),
     }
 
 
@@ -132,20 +138,20 @@ class Promised:
 
     target: Target
     rows: Rows
-    yes: NDArray[np.bool_]
+    yes: Mask
     """The decisions on the rows, whose true classes are `rows.label`."""
 
     name: str = "positive-rate"
     """The name of the rate."""
 
-    def outcomes(self) -> tuple[NDArray[np.bool_], FloatArray]:
+    def outcomes(self) -> tuple[Mask, FloatArray]:
         """For the rows that the rate is about: whether each is a hit, and its weight."""
         hit, of = RATES[self.name].rows(self.yes, self.rows.label > 0)
         return hit[of], self.rows.mass[of]
 
     def tested(self) -> Promise:
         """The exact binomial test."""
-        hits, worth = (float(each[0]) for each in self.rows.decided(self.yes, (self.name,)).worth(self.name))
+        hits, worth = self.rows.worth(self.yes, self.name)
         p = self.target.kept(hits, worth) if worth > 0 else 1.0
         value = hits / worth if worth > 0 else None
         return Promise(str(self.target), self.target.confidence, value, p, p < BROKEN)
@@ -166,13 +172,7 @@ def measure(
     if isinstance(rule, MatrixRule):
         return cost, promise
     done, yes = _done(rule, rows, beside)
-    numbers = rates_of(rows, yes)
-    if not done.all():
-        among = rows.taken(done)
-        numbers = {
-            "coverage": rates_of(rows, done)["positive-rate"],
-            "error": rates_of(among, yes[done] != (among.label > 0))["positive-rate"],
-        }
+    numbers = rates_of(rows, yes) if done.all() else coverage_and_error(rows, done, yes != (rows.label > 0))
     return cost | numbers, promise
 
 
@@ -180,25 +180,23 @@ def promised(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> li
     """The promises of the policy about these rows: one, one for each class, or none."""
     rule, target = policy.rule, policy.target
     if isinstance(rule, SetRule):
-        members = rule.sets.predict(rows.prob, rows.group)
-        return [coverage(rule.sets.thresholds, rows, members[np.arange(len(members)), rows.label])]
+        return [coverage(rule.sets.thresholds, rows, rows.held(rule.sets.predict(rows.prob, rows.group)))]
     if target is None or isinstance(rule, MatrixRule):
         return []
     if isinstance(rule, ClassRule):
         members = rule.members(rows.prob, beside)
-        if target.rate == "error":
-            some = members.sum(axis=1) > 0
-            wrong = ~members[np.arange(len(members)), rows.label]
-            return [Promised(target, rows.taken(some), wrong[some])]
-        return [Promised(target, of_class(rows, place), yes, target.rate) for place, yes in enumerate(members.T)]
-    done, yes = _done(rule, rows, beside)
+        done, wrong = members.sum(axis=1) > 0, ~rows.held(members)
+        each = [(of_class(rows, place), yes) for place, yes in enumerate(members.T)]
+    else:
+        done, yes = _done(rule, rows, beside)
+        wrong = yes != (rows.label > 0)
+        each = [(rows, yes)]
     if target.rate == "error":
-        among = rows.taken(done)
-        return [Promised(target, among, yes[done] != (among.label > 0))]
-    return [Promised(target, rows, yes, target.rate)]
+        return [Promised(target, rows.taken(done), wrong[done])]
+    return [Promised(target, *pair, target.rate) for pair in each]
 
 
-def coverage(thresholds: Thresholds, rows: Rows, held: NDArray[np.bool_]) -> Promised:
+def coverage(thresholds: Thresholds, rows: Rows, held: Mask) -> Promised:
     """The promise of sets or intervals, from whether they held the truth of each row."""
     assert thresholds.confidence is not None  # policies are chosen with one
     return Promised(Target("coverage", ">=", thresholds.level, thresholds.confidence), rows, held)
@@ -216,9 +214,7 @@ def tested(promises: Sequence[Promised]) -> Promise | None:
     return replace(worst, target=f"{worst.target}{each}", p=p, broken=p < BROKEN)
 
 
-def _done(
-    rule: ThresholdRule | CostRule, rows: Rows, beside: Mapping[str, FloatArray]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _done(rule: ThresholdRule | CostRule, rows: Rows, beside: Mapping[str, FloatArray]) -> tuple[Mask, Mask]:
     """The rows that are decided, and those decided with yes: action 0 is no, 2 is yes, others leave a row open."""
     action = rule.decide(rows.prob, beside)
     return action % 2 == 0, action == 2
@@ -242,20 +238,16 @@ def paid_of(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> Flo
     return None
 
 
-def class_numbers(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
+def class_numbers(rows: Rows, members: Mask) -> dict[str, Number]:
     """The share of rows that get a class, how often the true one is not among theirs, and how many they get."""
     size = members.sum(axis=1)
-    among, held = rows.taken(size > 0), members[np.arange(len(size)), rows.label][size > 0]
-    found = {
-        "coverage": rates_of(rows, size > 0)["positive-rate"],
-        "error": rates_of(among, ~held)["positive-rate"],
-    }
+    found = coverage_and_error(rows, size > 0, ~rows.held(members))
     if size.max(initial=0) > 1:
         found["size"] = Number(float(np.average(size, weights=rows.weight)))
     return found
 
 
-def class_costs(costs: Costs, rows: Rows, members: NDArray[np.bool_]) -> FloatArray:
+def class_costs(costs: Costs, rows: Rows, members: Mask) -> FloatArray:
     """The cost of each row: the sum over all classes, each of which the row may get or not."""
     each = [costs.of_rows(of_class(rows, place).label, named) for place, named in enumerate(members.T)]
     paid: FloatArray = np.sum(each, axis=0)
@@ -267,7 +259,7 @@ def of_class(rows: Rows, place: int) -> Rows:
     return replace(rows, prob=rows.prob[:, place], label=(rows.label == place).astype(np.int64))
 
 
-def _of_classes(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
+def _of_classes(rows: Rows, members: Mask) -> dict[str, Number]:
     """The numbers of all classes, then of each."""
     numbers = class_numbers(rows, members)
     for place, (name, named) in enumerate(zip(rows.classes, members.T, strict=True)):
@@ -276,12 +268,9 @@ def _of_classes(rows: Rows, members: NDArray[np.bool_]) -> dict[str, Number]:
     return numbers
 
 
-def error_bound(rows: Rows, wrong: NDArray[np.bool_], confidence: float) -> float:
+def error_bound(rows: Rows, wrong: Mask, confidence: float) -> float:
     """The most errors that there may be among new rows, as a share of them."""
-    if not len(rows.prob):
-        return 1.0
-    hits, worth = (float(each[0]) for each in rows.decided(wrong, _SHARE).worth(*_SHARE))
-    return Target("error", "<=", 0.5, confidence).bound(hits, worth)
+    return Target("error", "<=", 0.5, confidence).bound(*rows.worth(wrong))
 
 
 def _cost(paid: FloatArray, rows: Rows, replicates: int, seed: int) -> Number:

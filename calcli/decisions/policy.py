@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli import expressions as terms
 from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import AbstentionBand
-from calcli.decisions.conformal import SLACK, PredictionIntervals, PredictionSets, Thresholds
+from calcli.decisions.conformal import SLACK, PredictionIntervals, PredictionSets, Thresholds, of_classes
 from calcli.decisions.costs import CostRule
-from calcli.decisions.targets import NEVER, Target, shown
+from calcli.decisions.targets import NEVER, Mask, Target, shown
 from calcli.errors import UsageError
 from calcli.expressions import MOST, Among, Condition, Every, Input, Missing, Some, Term, Terms
 from calcli.state import Json, State
@@ -82,7 +81,7 @@ class ThresholdRule:
         ]
 
     def to_json(self) -> dict[str, Json]:
-        return {"low": self.band.low, "high": self.band.high, "limit": self.band.limit, "column": self.column}
+        return {**asdict(self.band), "column": self.column}
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Self:
@@ -116,10 +115,10 @@ class ClassRule:
     def reads(self) -> tuple[str, ...]:
         return () if self.column is None else (self.column,)
 
-    def members(self, prob: FloatArray, beside: Mapping[str, FloatArray]) -> NDArray[np.bool_]:
+    def members(self, prob: FloatArray, beside: Mapping[str, FloatArray]) -> Mask:
         """The classes of each row, shape (n, K); `beside` are the columns that the rule reads."""
         leading = likeliest(prob, self.top)
-        found: NDArray[np.bool_] = leading & (prob >= np.array(self.thresholds))
+        found: Mask = leading & (prob >= np.array(self.thresholds))
         found &= (np.where(leading, prob, 0.0).sum(axis=1) >= self.sure)[:, None]
         if self.limit is not None and self.column is not None:
             found &= (beside[self.column] <= self.limit)[:, None]
@@ -160,13 +159,7 @@ class ClassRule:
         )
 
     def to_json(self) -> dict[str, Json]:
-        return {
-            "thresholds": list(self.thresholds),
-            "top": self.top,
-            "sure": self.sure,
-            "limit": self.limit,
-            "column": self.column,
-        }
+        return asdict(self) | {"thresholds": list(self.thresholds)}
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Self:
@@ -177,7 +170,7 @@ class ClassRule:
         return cls(thresholds, top, sure, limit, column)
 
 
-def likeliest(prob: FloatArray, top: int) -> NDArray[np.bool_]:
+def likeliest(prob: FloatArray, top: int) -> Mask:
     """Which are the `top` likeliest classes of each row; of equal ones the first."""
     leading = np.zeros(prob.shape, dtype=np.bool_)
     np.put_along_axis(leading, np.argsort(-prob, axis=1, kind="stable")[:, :top], np.True_, axis=1)
@@ -217,9 +210,7 @@ class MatrixRule:
 
     def expected(self, prob: FloatArray) -> FloatArray:
         """The expected cost of each action, shape (n, actions)."""
-        if prob.ndim == 1:
-            prob = np.column_stack([1.0 - prob, prob])
-        return np.asarray(prob @ np.array(self.costs))
+        return np.asarray(of_classes(prob) @ np.array(self.costs))
 
     def decide(self, prob: FloatArray, beside: Mapping[str, FloatArray]) -> IntArray:
         return np.asarray(self.expected(prob).argmin(axis=1), dtype=np.int64)

@@ -136,7 +136,7 @@ class AtThresholds:
     @property
     def alerts(self) -> FloatArray:
         """The share of the rows that are yes."""
-        return _share(self.tp + self.fp, np.full(len(self.tp), self.rows))
+        return (self.tp + self.fp) / self.rows
 
     def place(self, threshold: float) -> int:
         """The place of the nearest threshold."""

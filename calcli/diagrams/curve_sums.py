@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,20 +101,29 @@ def problem(scored: Scored, of: int | None) -> Scored:
     return Scored(right, np.maximum(scored.prob, 1.0 - scored.prob), scored.weight, units=scored.units)
 
 
-class CurveSums(Protocol):
+class CurveSums(ABC):
     """Sums over rows that give the curve of all rows so far, so that there can be any number of rows."""
 
+    kind: ClassVar[Kind] = "reliability"
+
+    def __init__(self, score: str, of: str | None, bands: Bands, sums: Any) -> None:
+        self.score, self.of, self.bands, self.sums = score, of, bands, sums
+
+    @abstractmethod
     def add(self, rows: Scored) -> None:
         """Add rows of the binary problem."""
-        ...
 
     def join(self, other: Any) -> None:
         """Add the rows of other sums of the same kind."""
-        ...
+        self.sums += other.sums
 
+    @abstractmethod
     def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
         """The curve of all rows so far, given their diagnosis: where it is chance, no point is off."""
-        ...
+
+    def curve_of(self, *given: Any, **more: Any) -> Curve:
+        """The curve with these fields beside its names."""
+        return Curve(self.score, self.of, self.kind, *given, **more)
 
 
 def curve_sums(
@@ -127,15 +137,15 @@ def curve_sums(
 ) -> CurveSums:
     """The accumulator of a curve on the problem `of`; for ``rejection`` that is always the predicted class."""
     if kind == "smooth":
-        return _Window(score, of, bands)
+        return _Window(score, of, bands, np.zeros((3, 2 * CELLS)))
     if kind == "rejection":
-        return _Rejection(score, of, bands)
+        return _Rejection(score, of, bands, np.zeros((3, 2 * DOUBTS)))
     if binning == "mass" or bins == "auto":
         return _KeptRows(score, of, bands, bins, binning)
     return _Bars(score, of, bands, width_edges(bins))
 
 
-class _Bars:
+class _Bars(CurveSums):
     """Bars over bins, right-closed as those of the ECE.
 
     In a bin of n rows the number of ones is binomial, over rows drawn anew (bootstrap) as well as over labels drawn
@@ -143,26 +153,24 @@ class _Bars:
     """
 
     def __init__(self, score: str, of: str | None, bands: Bands, edges: FloatArray) -> None:
-        self.score, self.of, self.bands, self.edges = score, of, bands, edges
-        nothing = np.zeros(len(edges) + 1)
-        self.sums, self.square = BinSums.empty(len(nothing)), nothing
+        super().__init__(score, of, bands, BinSums.empty(len(edges) + 1))
+        self.edges, self.square = edges, np.zeros(len(edges) + 1)
 
     def add(self, rows: Scored) -> None:
         sums = binned_sums(rows, self.edges)
         self.sums += sums
-        if rows.weight is None:
-            self.square = self.square + sums.weight
-        else:
-            self.square = self.square + binned_sums(Scored(rows.label, rows.prob, rows.weight**2), self.edges).weight
+        if rows.weight is not None:
+            sums = binned_sums(Scored(rows.label, rows.prob, rows.weight**2), self.edges)
+        self.square = self.square + sums.weight
 
-    def join(self, other: _Bars) -> None:
-        self.sums += other.sums
+    def join(self, other: Any) -> None:
+        super().join(other)
         self.square = self.square + other.square
 
     def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
         filled = np.flatnonzero(self.sums.weight)
         if len(filled) == 0:
-            return Curve(self.score, self.of, "reliability")
+            return self.curve_of()
         n = self.sums.weight[filled]
         x, y = self.sums.prob[filled] / n, self.sums.label[filled] / n
         worth = effective_rows(n, self.square[filled])
@@ -170,36 +178,25 @@ class _Bars:
         ends = tuple(
             zip(self.edges[filled - 1].tolist(), self.edges[filled].tolist(), strict=True)
         )  # place 0 is no bin
-        return Curve(
-            score=self.score,
-            of=self.of,
-            kind="reliability",
-            points=points_of(x, y, n, band.unless_chance(diagnosis)),
-            error=self.sums.norm(1.0),
-            total=float(n.sum()),
-            diagnosis=diagnosis,
-            edges=ends,
-            bins=len(self.edges) - 1,
-        )
+        points = points_of(x, y, n, band.unless_chance(diagnosis))
+        bins = len(self.edges) - 1
+        return self.curve_of(points, self.sums.norm(1.0), float(n.sum()), diagnosis, edges=ends, bins=bins)
 
 
-class _KeptRows:
+class _KeptRows(CurveSums):
     """Bars over bins whose edges are known only when all rows are there."""
 
     def __init__(self, score: str, of: str | None, bands: Bands, bins: BinCount, binning: Binning) -> None:
-        self.score, self.of, self.bands, self.bins, self.binning = score, of, bands, bins, binning
-        self.parts: list[Scored] = []
+        super().__init__(score, of, bands, list[Scored]())
+        self.bins, self.binning = bins, binning
 
     def add(self, rows: Scored) -> None:
-        self.parts.append(rows)
-
-    def join(self, other: _KeptRows) -> None:
-        self.parts += other.parts
+        self.sums.append(rows)
 
     def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
-        rows = joined(self.parts)
+        rows = joined(self.sums)
         if rows is None or rows.undefined_reason:
-            return Curve(self.score, self.of, "reliability")
+            return self.curve_of()
         bins = bins_of_rows(rows.rows) if self.bins == "auto" else self.bins
         edges = width_edges(bins) if self.binning == "width" else np.unique(rows.ties.quantiles(bins))
         bars = _Bars(self.score, self.of, self.bands, edges if len(edges) > 1 else np.repeat(edges, 2))
@@ -219,7 +216,7 @@ def joined(parts: Sequence[Scored]) -> Scored | None:
     )
 
 
-class _Window:
+class _Window(CurveSums):
     """A window that slides instead of bins, as wide as the smooth ECE (Blasiok & Nakkiran 2023).
 
     With K_s the Gaussian of width s, reflected at 0 and 1, and t from 0 to 1:
@@ -232,23 +229,18 @@ class _Window:
     Rows are gathered on narrow cells, each at the mean probability of its rows: by label the sums of w, w p and w^2.
     """
 
-    def __init__(self, score: str, of: str | None, bands: Bands) -> None:
-        self.score, self.of, self.bands = score, of, bands
-        self.sums = np.zeros((3, 2 * CELLS))
+    kind = "smooth"
 
     def add(self, rows: Scored) -> None:
         for part in rows.parts():
             place = np.minimum((part.prob * CELLS).astype(np.int64), CELLS - 1) + CELLS * part.label
             self.sums += _weighted_sums(place, part.prob, part.weight, 2 * CELLS)
 
-    def join(self, other: _Window) -> None:
-        self.sums += other.sums
-
     def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
         sums = self.sums.reshape(3, 2, CELLS)
         sums = sums[:, :, sums[0].sum(axis=0) > 0]
         if sums.size == 0:
-            return Curve(self.score, self.of, "smooth")
+            return self.curve_of()
         (weight, prob, _), positive, (q0, q1) = sums.sum(axis=1), sums[0, 1], sums[2]
         p = prob / weight
         error = smooth_of(TiedScores(p, weight, weight, positive, q0 + q1), Options())
@@ -271,7 +263,7 @@ class _Window:
             middle, spread = y, np.sqrt(np.maximum(variance, 0.0)) / n
         lo, hi = (np.clip(middle + side * Z975 * spread, 0.0, 1.0) for side in (-1.0, 1.0))
         band = Band(None if self.bands == "none" else (lo, hi), off).unless_chance(diagnosis)
-        return Curve(self.score, self.of, "smooth", points_of(x, y, n, band), error, float(weight.sum()), diagnosis)
+        return self.curve_of(points_of(x, y, n, band), error, float(weight.sum()), diagnosis)
 
 
 def reflected_gaussian(t: FloatArray, prob: FloatArray, width: float) -> FloatArray:
@@ -285,7 +277,7 @@ def reflected_gaussian(t: FloatArray, prob: FloatArray, width: float) -> FloatAr
     return kernel
 
 
-class _Rejection:
+class _Rejection(CurveSums):
     """The error rate of the rows that are left when the least sure ones are rejected (CCL, section 4.2).
 
     The rows are those of the predicted class, rejected in the order of u = 1 - confidence. Those that are equally sure
@@ -294,9 +286,7 @@ class _Rejection:
     Rows are gathered by the upper bits of u, which rise with it; those that agree to one part in 1024 are as one.
     """
 
-    def __init__(self, score: str, of: str | None, bands: Bands) -> None:
-        self.score, self.of, self.bands = score, of, bands
-        self.sums = np.zeros((3, 2 * DOUBTS))
+    kind = "rejection"
 
     def add(self, rows: Scored) -> None:
         for some in spans(len(rows), TOGETHER):
@@ -306,20 +296,17 @@ class _Rejection:
             weight = None if rows.weight is None else rows.weight[some]
             self.sums += _weighted_sums(place, doubt, weight, 2 * DOUBTS)
 
-    def join(self, other: _Rejection) -> None:
-        self.sums += other.sums
-
     def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
         sums = self.sums.reshape(3, 2, DOUBTS)
         if not sums[0].any():
-            return Curve(self.score, self.of, "rejection")
+            return self.curve_of()
         weight, predicted, square = (cumulated(each) for each in sums.sum(axis=1))
         share = np.arange(STEPS) / STEPS
         left = (1.0 - share) * weight[-1]
         y, expected = (np.interp(left, weight, each) / left for each in (cumulated(sums[0, 1]), predicted))
         band = bands_of(expected, y, effective_rows(left, np.interp(left, weight, square)), self.bands)
         points = points_of(share, y, left, band.unless_chance(diagnosis))
-        return Curve(self.score, self.of, "rejection", points, float(y[0]), float(left[0]), diagnosis)
+        return self.curve_of(points, float(y[0]), float(left[0]), diagnosis)
 
 
 def _weighted_sums(place: IntArray, prob: FloatArray, weight: FloatArray | None, count: int) -> FloatArray:

@@ -166,8 +166,10 @@ def caption(curve: Curve) -> Caption:
         return Caption("nothing", "Not tested", ": the score was fitted on these rows")
     if test.chance:
         return Caption("chance", "No miscalibration detected", f": {told(test)}, {amount(curve.total)} rows")
-    finding, answer = _finding(test, curve.of)
-    shown = [_worst(curve, side) for side in _sides(curve, finding)]
+    fault = test.faults[0]
+    # The confidence in the predicted class has one direction only.
+    finding, answer = FINDINGS[fault] if curve.of is not None else CONFIDENCES.get(fault, FINDINGS["shape"])
+    shown = [_worst(curve, side) for side in {"high": (-1,), "low": (1,)}.get(fault, (-1, 1))]
     x_name, y_name = names(curve.of)
     pairs = [pair(point.x, point.y) for point in shown if point is not None]
     numbers = "; ".join(f"{x_name} {predicted}, {y_name} {observed}" for predicted, observed in pairs)
@@ -194,21 +196,6 @@ def told(test: Diagnosis) -> str:
 def p_text(p: float) -> str:
     """``p = 0.032``; what is near the least that draws can tell is ``p < 0.005``."""
     return "p < 0.005" if p < 0.005 else f"p = {p:.2g}"
-
-
-def _finding(test: Diagnosis, of: str | None) -> tuple[Finding, str]:
-    """The fault that explains most gaps; the confidence in the predicted class has one direction only."""
-    fault = test.faults[0]
-    return FINDINGS[fault] if of is not None else CONFIDENCES.get(fault, FINDINGS["shape"])
-
-
-def _sides(curve: Curve, finding: Finding) -> Sequence[int]:
-    """The signs of the gaps that a reader should look at."""
-    if finding == "high" or (finding == "over" and curve.of is None):
-        return (-1,)
-    if finding == "low" or (finding == "under" and curve.of is None):
-        return (1,)
-    return (-1, 1)
 
 
 def _worst(curve: Curve, side: int) -> Point | None:
@@ -283,18 +270,16 @@ def axis_end(curves: Sequence[Curve]) -> float:
     return next((top for top in tops if max(reach, default=1.0) <= top), 2.0)
 
 
-def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers between two others, at most so many."""
-    span = high - low
-    power = 10.0 ** math.floor(math.log10(span / most))
-    step = next(power * factor for factor in (1, 2, 5, 10, 20) if span / (power * factor) <= most - 1 + 1e-9)
-    first = math.ceil(low / step - 1e-9)
-    return [round(place * step, 12) for place in range(first, math.floor(high / step + 1e-9) + 1)]
+def ticks(end: float, most: int = 6) -> list[float]:
+    """Round numbers from 0 to `end`, at most so many."""
+    power = 10.0 ** math.floor(math.log10(end / most))
+    step = next(power * factor for factor in (1, 2, 5, 10, 20) if end / (power * factor) <= most - 1 + 1e-9)
+    return [round(place * step, 12) for place in range(math.floor(end / step + 1e-9) + 1)]
 
 
 def tick_labels(end: float, most: int = 6) -> dict[float, str]:
     """Ticks from 0 to `end`, with their texts."""
-    values = ticks(0.0, end, max(2, most))
+    values = ticks(end, max(2, most))
     digits = decimals(values)
     return {value: f"{value:.{digits}f}" for value in values}
 

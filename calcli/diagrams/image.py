@@ -197,9 +197,9 @@ def _panel(
     most = 4 if size.small else 6
     for each in (plot, counts):
         each.set_xlim(0, top)
-        each.set_xticks(ticks(0, top, most))
+        each.set_xticks(ticks(top, most))
         each.tick_params(length=3, labelsize=size.text)
-    plot.set_yticks(ticks(0, top, most))
+    plot.set_yticks(ticks(top, most))
     plot.tick_params(labelbottom=False)
     counts.set_xlabel(x_name, parse_math=False, fontsize=size.text + 0.5)
     if first:
@@ -367,7 +367,7 @@ def _tracks(plot: Axes, chart: Chart) -> list[Artist]:
         handles.append(Patch(facecolor=MIDDLE, alpha=0.25, label=chart.band))
     plot.set_xlim(0, chart.right)
     plot.set_ylim(0, chart.top)
-    plot.set_yticks(ticks(0, chart.top))
+    plot.set_yticks(ticks(chart.top))
     plot.grid(color=LIGHT, linewidth=0.8)
     plot.set_axisbelow(True)
     plot.set_xlabel(chart.x_name, parse_math=False)

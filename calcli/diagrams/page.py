@@ -152,7 +152,7 @@ def slider(score: AtThresholds, chosen: float, truths: tuple[str, str]) -> str:
 def _chart(shown: Chart) -> str:
     title = f"<b>{escape(shown.title)}</b>" if shown.title else ""
     lines = "".join(
-        f'<p data-score="{escape(track.name)}">{_color_mark(f"fill:{_ink(place)}")}'
+        f'<p data-score="{escape(track.name)}">{_color_mark(f"fill:{svg.ink(place)}")}'
         f"<strong>{escape(track.name)}</strong>{escape(track.note)}{'.' if track.note else ''}</p>"
         for track, place in zip(shown.tracks, shown.colors, strict=True)
     )
@@ -166,10 +166,6 @@ def _chart(shown: Chart) -> str:
         f'<figure class="wide">\n<figcaption>{title}{lines}{marks}</figcaption>\n'
         f"{picture}{_numbers(columns)}</figure>\n{shaded}"
     )
-
-
-def _ink(place: int | None) -> str:
-    return "var(--soft)" if place is None else svg.ink(place)
 
 
 def _numbers(columns: str) -> str:

@@ -129,10 +129,10 @@ def chart(shown: Chart) -> str:
     """Several lines in one picture."""
     shown = shown.within()
     frame = PlotArea(LEFT + 8, TOP, WIDE, HIGH, shown.right, shown.top)
-    grid = "".join(_stroke("grid", frame.path([(0, y), (frame.right, y)])) for y in ticks(0.0, frame.high)[1:])
+    grid = "".join(_stroke("grid", frame.path([(0, y), (frame.right, y)])) for y in ticks(frame.high)[1:])
     marks = "".join(_stroke("dotted", frame.path([(at, 0.0), (at, frame.high)])) for at, _ in shown.marks)
     tracks = "".join(
-        _track(track.name, track.points, _drawn(track, "var(--soft)" if place is None else ink(place), frame))
+        _track(track.name, track.points, _drawn(track, ink(place), frame))
         for track, place in zip(shown.tracks, shown.colors, strict=True)
     )
     named = "; ".join(f"{track.name}{track.note}" for track in shown.tracks)
@@ -143,9 +143,9 @@ def chart(shown: Chart) -> str:
     return _picture(size, frame, named, drawn, grid, marks, tracks, floor, line)
 
 
-def ink(place: int) -> str:
-    """The colour of a line."""
-    return f"var(--line-{place % LINES})"
+def ink(place: int | None) -> str:
+    """The colour of a line; None is that of plain ones."""
+    return "var(--soft)" if place is None else f"var(--line-{place % LINES})"
 
 
 def _drawn(track: Track, color: str, frame: PlotArea) -> str:
@@ -175,10 +175,10 @@ def _picture(size: tuple[float, float], frame: PlotArea, description: str, drawn
 
 
 def _track(name: str, points: Sequence[Point], drawn: str, edges: Sequence[tuple[float, float]] = ()) -> str:
-    """The group of one curve, with its numbers for the pointer."""
+    """The group of one curve, with its numbers for the pointer, in as many digits as are ever shown."""
     spans: Iterable[Sequence[float]] = edges or [()] * len(points)
     rows = [
-        [_short(value) for value in (point.x, point.y, point.n, point.lo, point.hi, *span)]
+        [None if one is None else float(f"{one:.5g}") for one in (point.x, point.y, point.n, point.lo, point.hi, *span)]
         for point, span in zip(points, spans, strict=True)
     ]
     numbers = json.dumps(rows, separators=(",", ":"))
@@ -190,22 +190,16 @@ def _track(name: str, points: Sequence[Point], drawn: str, edges: Sequence[tuple
 
 def _axes(frame: PlotArea, floor: float, x_name: str, y_name: str) -> str:
     """Both axes with ticks, numbers and names; numbers of x stand below `floor`."""
-    parts = [
-        _stroke(
-            "axis",
-            f"M{_number(frame.left)} {_number(frame.top)}V{_number(frame.bottom)}H{_number(frame.left + frame.width)}",
-        )
-    ]
+    left, right, below = _number(frame.left), _number(frame.left + frame.width), _number(floor)
+    parts = [_stroke("axis", f"M{left} {_number(frame.top)}V{_number(frame.bottom)}H{right}")]
     if floor > frame.bottom:
-        parts.append(_stroke("axis", f"M{_number(frame.left)} {_number(floor)}H{_number(frame.left + frame.width)}"))
-    for end, across in ((frame.right, True), (frame.high, False)):
-        for value, text in tick_labels(end).items():
-            if across:
-                parts.append(_text(frame.x(value), floor + 17, text, "middle"))
-                parts.append(_stroke("axis", f"M{_number(frame.x(value))} {_number(floor)}v4"))
-            else:
-                parts.append(_text(frame.left - 8, frame.y(value) + 4, text, "end"))
-                parts.append(_stroke("axis", f"M{_number(frame.left)} {_number(frame.y(value))}h-4"))
+        parts.append(_stroke("axis", f"M{left} {below}H{right}"))
+    for value, text in tick_labels(frame.right).items():
+        parts.append(_text(frame.x(value), floor + 17, text, "middle"))
+        parts.append(_stroke("axis", f"M{_number(frame.x(value))} {below}v4"))
+    for value, text in tick_labels(frame.high).items():
+        parts.append(_text(frame.left - 8, frame.y(value) + 4, text, "end"))
+        parts.append(_stroke("axis", f"M{left} {_number(frame.y(value))}h-4"))
     parts.append(_text(frame.left + frame.width / 2, floor + 38, x_name, "middle soft"))
     middle = frame.top + frame.height / 2
     turned = f'transform="rotate(-90 13 {_number(middle)})"'
@@ -232,8 +226,3 @@ def _path(frame: PlotArea, there: Sequence[tuple[float, float]], back: Sequence[
 def _number(value: float) -> str:
     """A place in the picture."""
     return f"{value:.1f}".removesuffix(".0")
-
-
-def _short(value: float | None) -> float | None:
-    """A number with as many digits as are ever shown."""
-    return None if value is None else float(f"{value:.5g}")

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
-from calcli.diagrams.canvas import Canvas, Line, Piece, beside, cells, in_letters, shortened, wrapped
+from calcli.diagrams.canvas import Canvas, Line, Piece, beside, cells, in_letters, shortened, width_of, wrapped
 from calcli.diagrams.charts import Chart, rejections
 from calcli.diagrams.curves import (
     SIDES,
@@ -145,22 +145,15 @@ class _PlotArea:
     def y_labels(self) -> dict[float, str]:
         return tick_labels(self.top, self.height // 3)
 
-    @property
-    def zero(self) -> str:
-        """Where the y axis begins, with as many decimals as its other labels."""
-        return next(iter(self.y_labels.values()))
-
     def framed(self, canvas: Canvas) -> list[Line]:
-        """A plot with its y axis."""
-        labels = {
-            round(value / self.top * self.height): text
-            for value, text in tick_labels(self.top, self.height // 3).items()
-        }
-        lines = []
-        for row, line in enumerate(canvas.lines()):
-            text = labels.get(self.height - row, "")
-            lines.append([Piece(f"{text:>{self.margin - 2}} {'┤' if text else '│'}", "dim"), *line])
-        return lines
+        """A plot with its axes."""
+        labels = {round(value / self.top * self.height): text for value, text in self.y_labels.items()}
+        lines = [self.row(labels.get(self.height - row, ""), line) for row, line in enumerate(canvas.lines())]
+        return [*lines, self.floor(self.y_labels[0.0])]
+
+    def row(self, label: str, line: Line) -> Line:
+        """A line of a plot behind the y axis."""
+        return [Piece(f"{label:>{self.margin - 2}} {'┤' if label else '│'}", "dim"), *line]
 
     def floor(self, text: str = "") -> Line:
         """The x axis, with its ticks."""
@@ -228,20 +221,14 @@ def _plot(curve: Curve, frame: _PlotArea, style: TerminalStyle) -> list[Line]:
         canvas.dot(x, int((x + 0.5) / (2 * frame.width) * 4 * frame.height), "dim")
     counts = _histogram(columns, 1 if style.small else 3)
     labels = ["" if style.small else fullest(curve), "", ""]
-    below = [
-        [Piece(f"{label:>{frame.margin - 2}} {'┤' if label else '│'}", "dim"), *line]
-        for label, line in zip(labels, counts.lines(), strict=False)
-    ]
-    return [*frame.framed(canvas), frame.floor(frame.zero), *below, frame.floor(), frame.numbers(), *frame.name()]
+    below = map(frame.row, labels, counts.lines())
+    return [*frame.framed(canvas), *below, frame.floor(), frame.numbers(), *frame.name()]
 
 
 def _columns(curve: Curve, frame: _PlotArea) -> list[_Column | None]:
     """The values of each column: of bars the bin around its middle and those inside it, of a curve its value there."""
-    columns: list[_Column | None] = []
-    for place in range(frame.width):
-        left, right = (frame.right * (place + side) / frame.width for side in (0, 1))
-        columns.append(_from_bins(curve, left, right) if curve.edges else _from_line(curve, (left + right) / 2))
-    return columns
+    ends = [frame.right * place / frame.width for place in range(frame.width + 1)]
+    return [(_from_bins if curve.edges else _from_line)(curve, left, right) for left, right in pairwise(ends)]
 
 
 def _from_bins(curve: Curve, left: float, right: float) -> _Column | None:
@@ -259,7 +246,8 @@ def _from_bins(curve: Curve, left: float, right: float) -> _Column | None:
     return _Column(x, y, any(point.off for point, _ in chosen), max(density for _, density in chosen))
 
 
-def _from_line(curve: Curve, middle: float) -> _Column | None:
+def _from_line(curve: Curve, left: float, right: float) -> _Column | None:
+    middle = (left + right) / 2
     for before, after in pairwise(curve.points):
         if before.x <= middle <= after.x:
             part = (middle - before.x) / (after.x - before.x) if after.x > before.x else 0.0
@@ -337,8 +325,7 @@ def _in_rows(entries: Sequence[Line], width: int) -> list[Line]:
     """Entries side by side, as many as a line has room for."""
     rows: list[Line] = [[]]
     for entry in entries:
-        taken = sum(cells(piece.text) for piece in rows[-1])
-        if rows[-1] and taken + 3 + sum(cells(piece.text) for piece in entry) > width:
+        if rows[-1] and width_of(rows[-1]) + 3 + width_of(entry) > width:
             rows.append([])
         rows[-1] += [*([Piece("   ")] if rows[-1] else []), *entry]
     return rows
@@ -372,7 +359,7 @@ def _chart(chart: Chart, style: TerminalStyle) -> list[Line]:
             canvas.dot(x, y, ink)
     lines: list[Line] = [[Piece(chart.title, "bold")]] if chart.title else []
     lines += [[Piece(" " * frame.margin + chart.y_name, "dim")], *frame.framed(canvas)]
-    lines += [frame.floor(frame.zero), frame.numbers(), *frame.name(), []]
+    lines += [frame.numbers(), *frame.name(), []]
     for place, (track, ink) in enumerate(zip(chart.tracks, inks, strict=True)):
         sign = "● " if style.color and style.unicode else f"{chr(ord('a') + place % 26)} = "
         room = style.width - len(sign)

@@ -168,7 +168,7 @@ _of_spark = partial(
 _KEYED = "CREATE TABLE {name} ({columns}, PRIMARY KEY ({key}))"
 _FUNCTION = "CREATE OR REPLACE FUNCTION {name}({parameters}) RETURNS"
 
-_CHECKED = (
+_ALL = (
     Dialect(
         "duckdb",
         "DuckDB 1.1",
@@ -249,8 +249,6 @@ _CHECKED = (
         view="CREATE OR REPLACE TEMPORARY VIEW",
         function=f"{_FUNCTION} DOUBLE RETURN {{expression}}".replace("FUNCTION", "TEMPORARY FUNCTION"),
     ),
-)
-_WRITTEN = (
     Dialect("athena", text="CAST({} AS VARCHAR)"),
     Dialect(
         "bigquery",
@@ -283,7 +281,7 @@ _WRITTEN = (
         view="CREATE OR ALTER VIEW",
     ),
 )
-DIALECTS = {dialect.name: dialect for dialect in (*_CHECKED, *_WRITTEN)}
+DIALECTS = {dialect.name: dialect for dialect in _ALL}
 
 
 def find(name: str) -> Dialect:
@@ -296,3 +294,7 @@ def quoted(name: str, dialect: Dialect) -> str:
     if "${" in name and dialect.name in ("spark", "databricks"):
         raise UsageError(f"the name {name!r} holds ${{, which {dialect.name} substitutes", hint="rename the column")
     return str(exp.to_identifier(name, quoted=True).sql(dialect=dialect.name))
+
+
+def type_name(kind: str, dialect: Dialect) -> str:
+    return str(exp.DataType.build(kind).sql(dialect=dialect.name))

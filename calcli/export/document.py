@@ -145,9 +145,6 @@ def document(outputs: Mapping[str, Term]) -> dict[str, Json]:
 
 
 def _json(node: Term, names: Names) -> Json:
-    def every(nodes: Iterable[Term]) -> Json:
-        return [_json(one, names) for one in nodes]
-
     entry: Json
     match node:
         # what has a name already, as subexpressions that occur more than once
@@ -158,43 +155,39 @@ def _json(node: Term, names: Names) -> Json:
         case Input(name, _):
             entry = {"ref": name}
         case Arithmetic(operator, left, right):
-            entry = {"op": operator, "args": every((left, right))}
+            entry = {"op": operator, "args": _every((left, right), names)}
         case Function(name, arguments):
-            entry = {"op": name, "args": every(arguments)}
+            entry = {"op": name, "args": _every(arguments, names)}
         case Choice(cases, otherwise):
-            branches: list[Json] = [
-                {"if": _condition(condition, names), "then": _json(then, names)} for condition, then in cases
-            ]
+            branches: list[Json] = [{"if": _condition(test, names), "then": _json(then, names)} for test, then in cases]
             rest = None if otherwise is None else _json(otherwise, names)
             entry = {"op": "choose", "cases": branches, "else": rest}
         case Steps(x, cuts, values, side):
-            entry = {
-                "op": "steps",
-                "x": _json(x, names),
-                "cuts": cuts.tolist(),
-                "values": every(values),
-                "side": side,
-            }
+            entry = {"op": "steps", "x": _json(x, names), "cuts": cuts.tolist()}
+            entry |= {"values": _every(values, names), "side": side}
         case Switch(x, keys, values, otherwise):
-            entry = {"op": "switch", "x": _json(x, names), "keys": list(keys), "values": every(values)}
+            entry = {"op": "switch", "x": _json(x, names), "keys": list(keys), "values": _every(values, names)}
             entry["else"] = _json(otherwise, names)
         case Lookup(conditions, values):
-            entry = {"op": "lookup", "if": [_condition(one, names) for one in conditions], "values": values.tolist()}
+            entry = {"op": "lookup", "if": _every(conditions, names), "values": values.tolist()}
         case _:
             raise TypeError(f"no term: {node!r}")
     return entry
 
 
+def _every(nodes: Iterable[Term | Condition], names: Names) -> Json:
+    return [_condition(one, names) if isinstance(one, Condition) else _json(one, names) for one in nodes]
+
+
 def _condition(node: Condition, names: Names) -> Json:
     match node:
         case Compared(relation, left, right):
-            return {"op": relation, "args": [_json(left, names), _json(right, names)]}
+            return {"op": relation, "args": _every((left, right), names)}
         case Missing(column):
             return {"op": "missing", "column": column.name}
         case Among(column, levels):
             return {"op": "among", "column": column.name, "levels": list(levels)}
         case Every(conditions) | Some(conditions):
-            parts: Json = [_condition(one, names) for one in conditions]
-            return {"op": "and" if isinstance(node, Every) else "or", "args": parts}
+            return {"op": "and" if isinstance(node, Every) else "or", "args": _every(conditions, names)}
         case _:
             raise TypeError(f"no condition: {node!r}")

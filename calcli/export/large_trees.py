@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from sqlglot import exp
 
-from calcli.export.dialects import Dialect
+from calcli.export.dialects import Dialect, type_name
 from calcli.export.subexpressions import (
     Codes,
     Entry,
@@ -31,6 +31,7 @@ from calcli.export.subexpressions import (
     bottom_up,
     has_texts,
     is_list,
+    numbers_of,
     switches,
     tree_depth,
     tree_paths,
@@ -167,8 +168,7 @@ def _looked_up(term: Term) -> Term:
     """The value at the place of x among many cuts, digit by digit from the first, to the base `_AT_ONCE`."""
     if not isinstance(term, Steps) or len(term.cuts) <= MOST_CUTS:
         return term
-    values = [one.value for one in term.values if isinstance(one, Number)]
-    if len(values) < len(term.values):
+    if (values := numbers_of(term.values)) is None:
         return term
     digits = math.ceil(math.log(len(values), _AT_ONCE))
     cuts = np.pad(term.cuts, (0, _AT_ONCE**digits - 1 - len(term.cuts)), constant_values=MOST)
@@ -201,6 +201,14 @@ BRANCHES: Columns = {"node": "int", "code": "int", "child": "int"}
 LEAVES: Columns = {"node": "int", "value": "double"}
 LISTS: Columns = {"place": "int", "value": "double"}
 
+TABLES = {
+    "nodes": (NODES, 1),
+    "branches": (BRANCHES | {"code": "double"}, 2),
+    "leaves": (LEAVES, 1),
+    "lists": (LISTS, 1),
+}
+"""The tables beside a query: the columns with their types, and how many of them are the key."""
+
 ROWS = "calcli_rows"
 """The rows to which tables are joined."""
 
@@ -211,10 +219,6 @@ class _Level:
 
     nodes: list[tuple[int, int, int]] = field(default_factory=list)
     branches: list[tuple[int, str | int, int]] = field(default_factory=list)
-
-    @property
-    def has_texts(self) -> bool:
-        return any(isinstance(key, str) for _, key, _ in self.branches)
 
 
 @dataclass(slots=True)
@@ -227,26 +231,19 @@ class SideTables:
 
     name: str
     lookups: bool = False
-    nodes: list[Row] = field(default_factory=list)
-    branches: list[Row] = field(default_factory=list)
-    leaves: list[Row] = field(default_factory=list)
-    numbers: list[float] = field(default_factory=list)
+    rows: dict[str, list[Row]] = field(default_factory=lambda: {kind: [] for kind in TABLES})
     known: int = 0
 
     def added(self, numbers: Numbers) -> int:
         """Add a list, and return the number of numbers before it."""
-        before = len(self.numbers)
-        self.numbers += numbers.tolist()
+        before = len(self.rows["lists"])
+        self.rows["lists"] += enumerate(numbers.tolist(), start=before + 1)
         return before
 
-    def rows(self) -> dict[str, tuple[Columns, int, list[Row]]]:
-        """The tables by name: the columns with their types, how many of them are the key, and the rows."""
-        return {
-            f"{self.name}_nodes": (NODES, 1, self.nodes),
-            f"{self.name}_branches": (BRANCHES | {"code": "double"}, 2, self.branches),
-            f"{self.name}_leaves": (LEAVES, 1, self.leaves),
-            f"{self.name}_lists": (LISTS, 1, list(enumerate(self.numbers, start=1))),
-        }
+    def source(self, kind: str, name: str, rows: Iterable[Row]) -> Sql:
+        """The table of this kind, which has these rows too now, under a name for a query."""
+        self.rows[kind] += rows
+        return exp.alias_(exp.Table(this=exp.to_identifier(f"{self.name}_{kind}", quoted=True)), name, table=True)
 
 
 def _tables(root: Switch, written: Written, first: int) -> tuple[list[Term], list[_Level], list[Row], int]:
@@ -278,62 +275,56 @@ def joins(
     root: Switch, stem: str, written: Written, dialect: Dialect, outside: SideTables | None = None
 ) -> tuple[list[exp.Join], Sql]:
     """The joins that find the leaf of each row, and the column with its number."""
-    first, name = (outside.known, outside.name) if outside else (0, None)
+    first = outside.known if outside else 0
     tested, levels, leaves, known = _tables(root, written, first)
     terms: list[Sql] = [exp.Var(this=written(term)) for term in tested]
     needed: list[exp.Join] = []
     here: Sql = exp.convert(first)
+
+    def join(kind: str, name: str, columns: Columns, rows: list[Row], where: dict[str, Sql]) -> None:
+        source = outside.source(kind, name, rows) if outside else _source(name, columns, rows, dialect)
+        needed.append(_join(name, source, where))
+
     for depth, level in enumerate(levels):
         branch = f"{stem}_branch_{depth}"
         if depth == 0:
             ((_, place, root_rest),) = level.nodes
             node, code, rest = here, terms[place], exp.convert(root_rest)
+            if outside:  # where all nodes are, though the root needs no join
+                outside.rows["nodes"] += level.nodes
         else:
             facts = f"{stem}_node_{depth}"
-            source = _source(facts, NODES, level.nodes, dialect, name and f"{name}_nodes")
-            needed.append(_join(facts, source, {"node": here}))
+            join("nodes", facts, NODES, [*level.nodes], {"node": here})
             node, asked, rest = (exp.column(column, facts) for column in ("node", "asked", "rest"))
             code = exp.Case(this=asked, ifs=[exp.If(this=exp.convert(at), true=term) for at, term in enumerate(terms)])
         rows = [(of, exp.Var(this=dialect.key(each)), child) for of, each, child in level.branches]
-        columns = BRANCHES | ({"code": "text"} if level.has_texts else {})
-        source = _source(branch, columns, rows, dialect, name and f"{name}_branches")
-        needed.append(_join(branch, source, {"node": node, "code": code}))
+        texts = any(isinstance(key, str) for _, key, _ in level.branches)
+        columns = BRANCHES | ({"code": "text"} if texts else {})
+        join("branches", branch, columns, rows, {"node": node, "code": code})
         here = exp.Coalesce(this=exp.column("child", branch), expressions=[rest, here])
-        if outside:
-            outside.nodes += level.nodes
-            outside.branches += rows
-    source = _source(f"{stem}_leaf", LEAVES, leaves, dialect, name and f"{name}_leaves")
-    needed.append(_join(f"{stem}_leaf", source, {"node": here}))
+    join("leaves", f"{stem}_leaf", LEAVES, leaves, {"node": here})
     if outside:
-        outside.leaves += leaves
         outside.known = known
     return needed, exp.column("value", f"{stem}_leaf")
 
 
 def leaf_join(values: Sequence[float], stem: str, place: str, outside: SideTables) -> tuple[exp.Join, Sql]:
     """The join that finds one of the values by its place among all leaves outside, and the column with it."""
-    outside.leaves += enumerate(values, outside.known)
-    outside.known += len(values)
     name = f"{stem}_leaf"
-    source = _outside(name, f"{outside.name}_leaves")
+    source = outside.source("leaves", name, enumerate(values, outside.known))
+    outside.known += len(values)
     return _join(name, source, {"node": exp.Var(this=place)}), exp.column("value", name)
 
 
-def _source(name: str, columns: Columns, rows: list[Row], dialect: Dialect, table: str | None) -> Sql:
-    """A table of these rows within the query, or the outside `table` that has them."""
-    if table is not None:
-        return _outside(name, table)
+def _source(name: str, columns: Columns, rows: list[Row], dialect: Dialect) -> Sql:
+    """A table of these rows within the query."""
     if dialect.rows:
-        kinds = [str(exp.DataType.build(kind).sql(dialect.name)) for kind in columns.values()]
+        kinds = [type_name(kind, dialect) for kind in columns.values()]
         cells = [[str(cell).strip("()") for cell in row] for row in rows]
         text = dialect.literal("[" + ",".join(f"({','.join(row)})" for row in cells) + "]")
         named = ", ".join(f"calcli_row.{place} AS {column}" for place, column in enumerate(columns, start=1))
         return exp.Var(this=f"{dialect.rows.format(columns=named, values=text, types=', '.join(kinds))} AS {name}")
     return exp.values(rows, alias=name, columns=tuple(columns))
-
-
-def _outside(name: str, table: str) -> Sql:
-    return exp.alias_(exp.Table(this=exp.to_identifier(table, quoted=True)), name, table=True)
 
 
 def _join(name: str, source: Sql, where: dict[str, Sql]) -> exp.Join:

@@ -17,7 +17,7 @@ import polars as pl
 
 from calcli.batch import FloatArray
 from calcli.errors import UsageError
-from calcli.export.subexpressions import bottom_up, inputs, tested_values
+from calcli.export.subexpressions import bottom_up, inputs, numbers_of, tested_values
 from calcli.expressions import (
     Among,
     Arithmetic,
@@ -54,9 +54,7 @@ def model(outputs: Mapping[str, Term], about: str, *, float32: bool = False) -> 
     number = TensorProto.FLOAT if float32 else TensorProto.DOUBLE
     read = sorted(inputs(outputs.values()))
     kinds = {name: TensorProto.STRING if role == "category" else number for name, role in read}
-    writer = _Writer()
-    if float32:
-        writer.widen([name for name, role in read if role != "category"])
+    writer = _Writer([name for name, role in read if float32 and role != "category"])
     for term in bottom_up(outputs.values()):  # each after its parts: no recursion however deep the formula
         if not isinstance(term, Number):  # many stand in tables alone
             writer.of(term)
@@ -110,18 +108,14 @@ def run(content: bytes, columns: Columns) -> list[FloatArray]:
 class _Writer:
     """The nodes and constants so far, and the name of the node that each term and condition has become."""
 
-    def __init__(self) -> None:
+    def __init__(self, float32: Sequence[str]) -> None:
+        """The columns `float32` are read as float64."""
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self._names: dict[int, str] = {}
-        self._wide: dict[str, str] = {}
-        self._numbers: dict[float, str] = {}
-        self._integers: dict[int, str] = {}
+        self._scalars: dict[tuple[type, float], str] = {}
         self._bits: dict[tuple[str, int], str] = {}
-
-    def widen(self, columns: Sequence[str]) -> None:
-        """Read these columns, which are float32, as float64."""
-        self._wide = {name: self._node("Cast", name, to=11) for name in columns}
+        self._wide = {name: self._node("Cast", name, to=11) for name in float32}
 
     def of(self, node: Term | Condition) -> str:
         if isinstance(node, Input):
@@ -215,9 +209,8 @@ class _Writer:
 
     def _chosen(self, place: str, values: Sequence[Term]) -> str:
         """The value at each place: numbers from a table, other terms one after the other."""
-        if all(isinstance(value, Number) for value in values):
-            numbers = np.array([value.value for value in values if isinstance(value, Number)])
-            return self._node("Gather", self._constant(numbers), place)
+        if (numbers := numbers_of(values)) is not None:
+            return self._node("Gather", self._constant(np.array(numbers)), place)
         name = self.of(values[-1])
         for at, value in enumerate(values[:-1]):
             name = self._node("Where", self._node("Equal", place, self._integer(at)), self.of(value), name)
@@ -237,12 +230,10 @@ class _Writer:
         self.constants.append(numpy_helper.from_array(values, name))
         return name
 
-    def _number(self, value: float) -> str:
-        if value not in self._numbers:
-            self._numbers[value] = self._constant(np.array(value))
-        return self._numbers[value]
+    def _number(self, value: float, kind: type = np.float64) -> str:
+        if (kind, value) not in self._scalars:
+            self._scalars[kind, value] = self._constant(np.array(value, dtype=kind))
+        return self._scalars[kind, value]
 
     def _integer(self, value: int) -> str:
-        if value not in self._integers:
-            self._integers[value] = self._constant(np.array(value, dtype=np.int64))
-        return self._integers[value]
+        return self._number(value, np.int64)

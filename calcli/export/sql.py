@@ -17,8 +17,8 @@ from typing import Any
 from sqlglot import exp
 
 from calcli.errors import UsageError
-from calcli.export.dialects import Dialect, quoted
-from calcli.export.large_trees import ROWS, SideTables, by_lists, by_look_ups
+from calcli.export.dialects import Dialect, quoted, type_name
+from calcli.export.large_trees import ROWS, TABLES, SideTables, by_lists, by_look_ups
 from calcli.export.subexpressions import (
     Codes,
     bottom_up,
@@ -104,10 +104,10 @@ def with_tables(
         outside = SideTables(name, lookups=True)
         text = statement(*_query(outputs, dialect, table, kept, outside))
     made: list[str] = []
-    for of_table, (columns, keys, rows) in outside.rows().items():
-        if rows:
-            typed = [f"{column} {exp.DataType.build(kind).sql(dialect.name)}" for column, kind in columns.items()]
-            own, key = quoted(of_table, dialect), ", ".join([*columns][:keys])
+    for kind, (columns, keys) in TABLES.items():
+        if rows := outside.rows[kind]:
+            typed = [f"{column} {type_name(of, dialect)}" for column, of in columns.items()]
+            own, key = quoted(f"{name}_{kind}", dialect), ", ".join([*columns][:keys])
             made.append(dialect.create.format(name=own, columns=", ".join(typed), key=key))
             lines = [f"({', '.join(map(str, row))})" for row in rows]
             made += (
@@ -167,7 +167,7 @@ def _query(
             ctes.append(f"{source} AS (\n{_step(writer, before, selected, added, tables)}\n)")
             carried += group if kept is not None else []
         carried = [one for one in carried if asked.get(id(one), 0) > place]
-    if outside is not None and outside.numbers:
+    if outside is not None and outside.rows["lists"]:
         of_lists = quoted(f"{outside.name}_lists", dialect)
         ctes.insert(0, f"{writer.lists} AS (\nSELECT {dialect.gathered} AS numbers\nFROM {of_lists}\n)")
     # What the query gives.
@@ -293,8 +293,7 @@ def functions(outputs: Mapping[str, Term], dialect: Dialect) -> str:
         raise UsageError(f"{dialect.name} has no functions of an expression", hint="it has views: --shape view")
     read = sorted(inputs(outputs.values()))
     names = [quoted(name, dialect) for name, _ in read]
-    types = [str(exp.DataType.build(_TYPES[role]).sql(dialect=dialect.name)) for _, role in read]
-    parameters = ", ".join(f"{name} {kind}" for name, kind in zip(names, types, strict=True))
+    parameters = ", ".join(f"{quoted(name, dialect)} {type_name(_TYPES[role], dialect)}" for name, role in read)
     made = []
     for name, text in expressions(outputs, dialect, short=True).items():
         if "$" in dialect.function and "$$" in text:

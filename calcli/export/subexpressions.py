@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any, TypeAlias
@@ -204,19 +204,25 @@ def switches(tree: Term) -> Iterator[Switch]:
             yield from switches(one)
 
 
-def is_list(term: Switch) -> bool:
-    """Whether the switch gives numbers, more than `FEW`, for the keys 0, 1, 2 and so on."""
-    values = (*term.values, term.otherwise)
-    return (
-        len(values) > FEW and term.keys == tuple(range(len(term.keys))) and all(isinstance(x, Number) for x in values)
-    )
+def numbers_of(terms: Sequence[Term]) -> list[float] | None:
+    """The numbers that the terms are; None where one is another term."""
+    numbers = [one.value for one in terms if isinstance(one, Number)]
+    return numbers if len(numbers) == len(terms) else None
+
+
+def listed(switch: Switch) -> list[float] | None:
+    """The numbers that a switch gives for the keys 0, 1, 2 and so on; None where it gives others, or for others."""
+    return numbers_of((*switch.values, switch.otherwise)) if switch.keys == tuple(range(len(switch.keys))) else None
+
+
+def is_list(switch: Switch) -> bool:
+    """Whether the switch is a list of more than `FEW` numbers."""
+    return len(switch.keys) >= FEW and listed(switch) is not None
 
 
 def is_choice_of_places(switch: Switch) -> bool:
     """Whether conditions choose the place of the number: they can choose the number itself."""
-    values = (*switch.values, switch.otherwise)
-    numbers = all(isinstance(one, Number) for one in values) and switch.keys == tuple(range(len(switch.keys)))
-    return numbers and isinstance(switch.x, Choice) and _chooses(switch.x)
+    return isinstance(switch.x, Choice) and _chooses(switch.x) and listed(switch) is not None
 
 
 def _chooses(term: Term | None) -> bool:

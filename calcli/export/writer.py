@@ -15,9 +15,19 @@ import numpy as np
 from sqlglot import exp
 
 from calcli.batch import FloatArray
-from calcli.export.dialects import Dialect, quoted
+from calcli.export.dialects import Dialect, quoted, type_name
 from calcli.export.large_trees import SideTables, joins, leaf_join
-from calcli.export.subexpressions import FEW, Codes, Entry, Numbers, chosen, has_texts, is_choice_of_places, is_list
+from calcli.export.subexpressions import (
+    FEW,
+    Codes,
+    Entry,
+    Numbers,
+    chosen,
+    has_texts,
+    is_choice_of_places,
+    is_list,
+    listed,
+)
 from calcli.expressions import (
     Among,
     Arithmetic,
@@ -75,8 +85,8 @@ class Writer:
             if isinstance(term, Switch) and id(term) in trees:
                 outside = None if has_texts(term) else self.outside
                 more, value = joins(term, name, self._last, self.dialect, outside)
-                needed += (join.sql(dialect=self.dialect.name) for join in more)
-                columns.append(f"{value.sql(dialect=self.dialect.name)} AS {name}")
+                needed += map(self._sql, more)
+                columns.append(f"{self._sql(value)} AS {name}")
             else:
                 columns.append(f"{self.written(term)} AS {name}")
         self.names |= {id(term): name for term, name in zip(terms, names, strict=True)}
@@ -86,8 +96,8 @@ class Writer:
         """The join that finds the value of a look-up; from then on the look-up is written as this value."""
         place = self._place([self._condition(one) for one in term.conditions], outside.known)
         join, value = leaf_join(shortened(term.values).tolist(), f"{self.stem}look_up_{outside.known}", place, outside)
-        self.found[id(term)] = str(value.sql(dialect=self.dialect.name))
-        return str(join.sql(dialect=self.dialect.name))
+        self.found[id(term)] = self._sql(value)
+        return self._sql(join)
 
     def written(self, node: Term) -> str:
         sql: str
@@ -133,8 +143,7 @@ class Writer:
         if id(node.x) not in self.names and is_choice_of_places(node):
             return self.written(chosen(node))
         x = self._operand(node.x)
-        if self.dialect.look_up and is_list(node):
-            numbers = [one.value for one in (*node.values, node.otherwise) if isinstance(one, Number)]
+        if self.dialect.look_up and is_list(node) and (numbers := listed(node)):
             place = self._function("least", [f"{self._cast(x, 'int')} + 1", str(len(numbers))])
             return self._listed(np.array(numbers), place)
         texts = [self.written(value) for value in node.values]
@@ -196,7 +205,7 @@ class Writer:
             place = f"{self.outside.added(numbers)} + {place}"
             found = self.dialect.look_up.format(list=self.dialect.outside.format(self.lists), place=place)
             return self._cast(found, "int") if kind == "int" else found
-        values, typed = ",".join(map(str, numbers.tolist())), exp.DataType.build(kind).sql(self.dialect.name)
+        values, typed = ",".join(map(str, numbers.tolist())), type_name(kind, self.dialect)
         return self.dialect.look_up.format(list=self.dialect.numbers.format(values=values, type=typed), place=place)
 
     def _place(self, tests: Sequence[str], first: int) -> str:

@@ -27,7 +27,6 @@ from calcli.spark.session import (
     KEY,
     column_named,
     connected,
-    count_rows,
     distinct_values,
     example_rows,
     failures,
@@ -49,7 +48,7 @@ from calcli.tables.weights import WeightSums
 
 if TYPE_CHECKING:
     from pyspark import RDD
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
 TOGETHER = 1 << 19
 """Rows that a worker adds up at a time: sums are large, and made anew each time."""
@@ -112,7 +111,9 @@ class SparkTable:
         return distinct_values(self.rows, column)
 
     def count_rows(self) -> int:
-        return count_rows(self.rows)
+        """How many rows there are; of Parquet files only the footers are read."""
+        with failures():
+            return int(self.rows.count())
 
     def without_files(self, known: frozenset[str]) -> tuple[SparkTable, Sequence[tuple[str, str]]] | None:
         files = [(path, sha256) for path, sha256 in files_of(self.rows) if sha256 not in known]
@@ -212,17 +213,13 @@ def in_blocks(table: DataFrame, reads: Sequence[str], encode: Encode[Block]) -> 
     refuse_paths(table, reads)
     columns = numbered(table.select(*map(column_named, reads)))
     packed = columns.mapInArrow(functools.partial(_packing, encode, list(reads)), "block binary")
-    return packed.rdd.map(_unpacking)
+    return packed.rdd.map(lambda row: pickle.loads(row.block))
 
 
 def _packing(encode: Encode[Any], names: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On a worker, from the Arrow batches of one task to a row for each block."""
     for block in encode(_larger(batch.rename_columns(names) for batch in batches)):
         yield pa.RecordBatch.from_pydict({"block": pa.array([pickle.dumps(block)], pa.binary())})
-
-
-def _unpacking(row: Row) -> Any:
-    return pickle.loads(row.block)
 
 
 def persisted(blocks: RDD[Block]) -> RDD[Block]:
@@ -235,9 +232,5 @@ def persisted(blocks: RDD[Block]) -> RDD[Block]:
 def sum_of_blocks(blocks: RDD[Block], add_up: Callable[[Iterable[Block]], Total]) -> Total:
     """The total of all blocks, from the totals of the tasks, which have ``+``; in any order."""
     with failures():
-        whole: Total = blocks.mapPartitions(functools.partial(_of_task, add_up)).treeReduce(operator.add)
+        whole: Total = blocks.mapPartitions(lambda part: [add_up(part)]).treeReduce(operator.add)
     return whole
-
-
-def _of_task(add_up: Callable[[Iterable[Any]], Any], blocks: Iterable[Any]) -> Iterator[Any]:
-    yield add_up(blocks)

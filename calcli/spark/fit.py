@@ -30,7 +30,16 @@ from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import class_names, facts_of, report_on
 from calcli.reports.schema import RAW, DataFacts, Report, ReportWarning, ScoreSource, Seconds
 from calcli.spark.engine import SparkTable, spark_table
-from calcli.spark.passes import MOST_SCORES, FitSums, KeyedRows, MetricsPass, MetricSums, ResidualsPass, SumsPass
+from calcli.spark.passes import (
+    MOST_SCORES,
+    FitSums,
+    KeyedRows,
+    MetricsPass,
+    MetricSums,
+    ResidualsPass,
+    SumsPass,
+    outcome,
+)
 from calcli.spark.sample import default_rows, refuse_auto_bins
 from calcli.spark.session import KEYS, connected, with_keys
 from calcli.spark.trees import PLATT, PlanRows, can_grow, grown
@@ -76,8 +85,7 @@ def fit(request: FitRequest, listener: Listener) -> FitResult | None:
         binding = table.with_weight_scale(binding)
         folds = KeyedFolds(Holdout.parse(request.holdout, count), KEYS)
         rows = KeyedRows(binding, folds)
-        outcome = [column for column in (binding.label, binding.weight) if column is not None]
-        keyed = replace(table, rows=with_keys(table.rows, outcome, request.seed))
+        keyed = replace(table, rows=with_keys(table.rows, outcome(binding), request.seed))
         # First pass: the sums of the method by fold, from which all calibrators follow, or on which trees begin.
         started = time.perf_counter()
         summed, settings = (PLATT, {}) if grows else (spec, params)

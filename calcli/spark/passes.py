@@ -46,6 +46,11 @@ MOST_SCORES = 1 << 18
 """The sums of a fold keep so many distinct scores apart; of more, near scores are made one."""
 
 
+def outcome(binding: Binding) -> list[str]:
+    """The columns of labels and weights, on which the keys of rows do not depend."""
+    return [column for column in (binding.label, binding.weight) if column is not None]
+
+
 @dataclass(frozen=True)
 class KeyedRows:
     """How rows are encoded and assigned to folds, by the key that each row carries."""

@@ -28,7 +28,7 @@ from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.measuring import Measurements, class_weights, facts_of
 from calcli.reports.schema import DataFacts, ScoreSource, Seconds
 from calcli.spark.engine import SparkTable, spark_table
-from calcli.spark.passes import KeyedRows, MetricsPass, MetricSums, ResidualsPass
+from calcli.spark.passes import KeyedRows, MetricsPass, MetricSums, ResidualsPass, outcome
 from calcli.spark.session import KEY, KEYS, in_order, with_keys, with_own_keys
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
@@ -170,8 +170,7 @@ def sampled_table(
         if unit is not None and unit not in columns:
             raise DataError(f"--resample-by: {unknown_name('column', unit, columns)}")
         binding = bind(example, flags, known=known, features=False)
-        outcome = [column for column in (binding.label, binding.weight) if column is not None]
-        leaving = outcome if unit is None else [column for column in columns if column != unit]
+        leaving = outcome(binding) if unit is None else [column for column in columns if column != unit]
         with stage(listener, "drawing a sample on Spark"):
             keyed = with_keys(table.rows, leaving, request.seed)
             most = request.sample or default_rows(example)

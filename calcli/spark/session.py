@@ -225,22 +225,21 @@ def partition_columns(table: DataFrame) -> list[str]:
     return [name for name in parts if name in table.columns]
 
 
-def count_rows(table: DataFrame) -> int:
-    """How many rows there are; of Parquet files only the footers are read."""
-    with failures():
-        return int(table.count())
-
-
 def with_keys(table: DataFrame, leaving: Collection[str], seed: int) -> DataFrame:
     """The table with a column `KEY`: a random number from 0 .. `KEYS` - 1 for each distinct row.
 
     The number is a hash of all columns but those in `leaving`. It does not depend on the partition, so that a row is in
     the same fold in each pass, however Spark reads the table.
     """
+    return _keyed(table, seed, KEYS, *map(column_named, _plain(table, leaving)))
+
+
+def _keyed(table: DataFrame, seed: int, keys: int, *hashed: Column) -> DataFrame:
+    """The table with a column `KEY`: a hash below `keys` of other columns."""
     from pyspark.sql import functions
 
-    digest = functions.xxhash64(functions.lit(seed), *map(column_named, _plain(table, leaving)))
-    return table.withColumn(KEY, functions.pmod(digest, functions.lit(KEYS)).cast("int"))
+    digest = functions.xxhash64(functions.lit(seed), *hashed)
+    return table.withColumn(KEY, functions.pmod(digest, functions.lit(keys)).cast("int"))
 
 
 def with_units(table: DataFrame, column: str | None, seed: int) -> DataFrame:
@@ -251,8 +250,7 @@ def with_units(table: DataFrame, column: str | None, seed: int) -> DataFrame:
     from pyspark.sql import functions
 
     known = [column_named(column)] if column is not None else _of_file(table, "file_path", "row_index")
-    digest = functions.xxhash64(functions.lit(seed), *(known or [functions.monotonically_increasing_id()]))
-    return table.withColumn(KEY, functions.pmod(digest, functions.lit(UNITS)).cast("int"))
+    return _keyed(table, seed, UNITS, *(known or [functions.monotonically_increasing_id()]))
 
 
 def _of_file(table: DataFrame, *names: str) -> list[Column] | None:
@@ -317,8 +315,7 @@ def with_own_keys(table: DataFrame, seed: int) -> DataFrame:
     from pyspark.sql import Window, functions
 
     number = functions.row_number().over(Window.partitionBy(KEY).orderBy(*map(column_named, _plain(table))))
-    digest = functions.xxhash64(functions.lit(seed), functions.col(KEY), number)
-    return table.withColumn(KEY, functions.pmod(digest, functions.lit(KEYS)).cast("int"))
+    return _keyed(table, seed, KEYS, functions.col(KEY), number)
 
 
 def in_order(table: DataFrame, first: str) -> pl.DataFrame:

@@ -35,9 +35,10 @@ from calcli.models.learn import Sampled
 from calcli.models.requests import FitRequest
 from calcli.numeric.moments import ScoreMoments
 from calcli.spark.engine import SparkTable, in_blocks, persisted, sum_of_blocks
-from calcli.spark.passes import KeyedRows
+from calcli.spark.passes import KeyedRows, outcome
 from calcli.spark.sample import draw_sample
 from calcli.spark.session import KEY, with_keys
+from calcli.state import added
 from calcli.tables.binding import bind
 from calcli.tables.checks import Count
 from calcli.tables.load import load
@@ -77,8 +78,7 @@ class PlanRows:
     def drawn(cls, keyed: SparkTable, rows: KeyedRows, most: int, request: FitRequest) -> tuple[PlanRows, KeyedRows]:
         """So many of the rows at most, and these with their features; there must be more."""
         binding = rows.binding
-        outcome = [column for column in (binding.label, binding.weight) if column is not None]
-        twice = with_keys(keyed.rows.withColumnRenamed(KEY, FOLD), [*outcome, FOLD], request.seed + 1)
+        twice = with_keys(keyed.rows.withColumnRenamed(KEY, FOLD), [*outcome(binding), FOLD], request.seed + 1)
         sample = draw_sample(twice, keyed.name, most, binding.label, None, request)
         bound = bind(sample.source, replace(request.flags, ignore=(*request.flags.ignore, FOLD)))
         request.check_installed(request.sides.roles, len(bound.features))
@@ -211,8 +211,7 @@ class _Root:
     losses: list[float]
     histogram: FloatArray
 
-    def __add__(self, other: _Root) -> _Root:
-        return _Root(self.facts + other.facts, self.losses + other.losses, self.histogram + other.histogram)
+    __add__ = added
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from calcli.decisions.conformal import (
     rows_needed,
     set_scores,
 )
-from calcli.decisions.measure import Number, Rows, rates_of
 from tests.support.estimators import GivenColumn, GivenProbabilities
 
 LEVELS = ("0.5", "0.8", "0.9", "0.95", "0.93", "0.99")
@@ -274,23 +273,6 @@ def test_a_spread_of_nothing():
     lo, hi = rule.predict(mean, mean, spread=spread)
     assert (lo[:3] == mean[:3]).all()
     assert (hi[:3] == mean[:3]).all()
-
-
-# Coverage
-
-
-def coverage(weight: np.ndarray, held: np.ndarray) -> Number:
-    return rates_of(Rows(np.zeros(len(held)), np.zeros(len(held), dtype=int), weight), held)["positive-rate"]
-
-
-def test_coverage_has_the_exact_binomial_interval():
-    for hits, rows in ((0, 10), (10, 10), (93, 100), (4711, 5000)):
-        held = np.arange(rows) < hits
-        expected = stats.binomtest(hits, rows).proportion_ci(0.95, method="exact")
-        found = coverage(np.full(rows, 2.5), held)
-        assert found.value == pytest.approx(hits / rows)
-        assert (found.lo, found.hi) == (pytest.approx(expected.low, abs=1e-9), pytest.approx(expected.high, abs=1e-9))
-    assert coverage(np.zeros(0), np.zeros(0, dtype=bool)) == Number(None, 0.0, 1.0)
 
 
 # Peers

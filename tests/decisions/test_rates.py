@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import accuracy_score, confusion_matrix, precision_score, recall_score
 
+from calcli.decisions.measure import Rows, rates_of
 from calcli.decisions.targets import NEVER, RATES, Decided, decided, expected, grid
 
 
@@ -35,17 +36,16 @@ def test_counts_and_rates_are_those_of_scikit_learn(weighted: bool) -> None:
         assert rates["positive-rate"] == pytest.approx(np.average(yes, weights=weight))
 
 
-def test_intervals_are_the_exact_ones_of_scipy() -> None:
+@pytest.mark.parametrize("threshold", [0.0, 0.6, NEVER])
+def test_intervals_are_the_exact_ones_of_scipy(threshold: float) -> None:
+    """A rate of no rows is none."""
     prob, label, _ = rows(1)
-    found = decided(prob, label, np.array([0.6])).at(0)
-    yes = prob >= 0.6
-    exact = stats.binomtest(int(label[yes].sum()), int(yes.sum())).proportion_ci(0.95)
-    assert found["precision"][1:] == pytest.approx((exact.low, exact.high))
-
-
-def test_rates_of_no_rows_are_none() -> None:
-    prob, label, _ = rows()
-    assert decided(prob, label, np.array([NEVER])).at(0)["precision"] == (None, 0.0, 1.0)
+    given = Rows(prob, label, np.full(len(prob), 2.5))
+    found, yes = rates_of(given, prob >= threshold), prob >= threshold
+    for name, hits, of in (("precision", label[yes].sum(), yes.sum()), ("positive-rate", yes.sum(), len(yes))):
+        exact = stats.binomtest(int(hits), int(of)).proportion_ci(0.95) if of else None
+        expected = (None, 0.0, 1.0) if exact is None else (hits / of, exact.low, exact.high)
+        assert (found[name].value, found[name].lo, found[name].hi) == pytest.approx(expected, abs=1e-9)
 
 
 PROB, LABEL, WEIGHT = rows()

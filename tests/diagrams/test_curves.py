@@ -181,13 +181,17 @@ def test_an_over_confident_score_is_not(kind: Kind) -> None:
 # The smooth curve
 
 
+def brute_kernel(t: np.ndarray, prob: np.ndarray, width: float, images: int) -> np.ndarray:
+    """The images of the Gaussian, added up one by one."""
+    around = [2 * k + sign * prob for k in range(-images, images + 1) for sign in (1, -1)]
+    kernel = sum(np.exp(-(((t[:, None] - image) / width) ** 2) / 2) for image in around)
+    return kernel / (width * math.sqrt(2 * math.pi))
+
+
 def brute_smooth(rows: Scored, width: float, t: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Sums over rows, with the images of the Gaussian added up one by one."""
+    """Sums over rows."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    images = [2 * k + sign * rows.prob for k in range(-2, 3) for sign in (1, -1)]  # more are nothing at 0.1
-    kernel = sum(np.exp(-(((t[:, None] - image) / width) ** 2) / 2) for image in images) / (
-        width * math.sqrt(2 * math.pi)
-    )
+    kernel = brute_kernel(t, rows.prob, width, 2)  # more images are nothing at 0.1
     n = kernel @ weight
     return kernel @ (weight * rows.prob) / n, kernel @ (weight * rows.label) / n, n
 
@@ -209,10 +213,7 @@ def test_the_smooth_curve_is_sums_over_rows(weighted: bool) -> None:
 @pytest.mark.parametrize("width", [0.01, 0.1, 0.5, 2.0])
 def test_the_reflected_gaussian_is_the_sum_of_its_images(width: float) -> None:
     t, p = np.linspace(0, 1, 11), np.array([0.0, 0.03, 0.5, 0.97, 1.0])
-    images = [2 * k + sign * p for k in range(-40, 41) for sign in (1, -1)]
-    direct = sum(np.exp(-(((t[:, None] - image) / width) ** 2) / 2) for image in images) / (
-        width * math.sqrt(2 * math.pi)
-    )
+    direct = brute_kernel(t, p, width, 40)
     np.testing.assert_allclose(reflected_gaussian(t, p, width), direct, atol=1e-12 / width)
 
 
@@ -277,10 +278,8 @@ def brute_rejection(rows: Scored, share: float) -> tuple[float, float]:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_rejection_with_ties(weighted: bool) -> None:
     rows = sample(500, slope=2.0, weighted=weighted)
-    rows = problem(Scored(rows.label, np.round(rows.prob * 32) / 32, rows.weight), None)
-    made = curve_sums("raw", None, "rejection")
-    made.add(rows)
-    curve = made.curve()
+    rows = Scored(rows.label, np.round(rows.prob * 32) / 32, rows.weight)
+    curve, rows = traced(rows, "rejection"), problem(rows, None)
     assert [point.x for point in curve.points] == pytest.approx(np.arange(100) / 100)
     for point in curve.points:
         rate, said = brute_rejection(rows, point.x)
@@ -292,18 +291,15 @@ def test_rejection_with_ties(weighted: bool) -> None:
 
 @pytest.mark.slow
 def test_rejection_without_ties_to_a_thousandth_of_the_doubt() -> None:
-    rows = problem(sample(3000, slope=2.0), None)
-    made = curve_sums("raw", None, "rejection")
-    made.add(rows)
-    for point in made.curve().points:
-        assert point.y == pytest.approx(brute_rejection(rows, point.x)[0], abs=0.003 / (1 - point.x))
+    rows = sample(3000, slope=2.0)
+    for point in traced(rows, "rejection").points:
+        rate, _ = brute_rejection(problem(rows, None), point.x)
+        assert point.y == pytest.approx(rate, abs=0.003 / (1 - point.x))
 
 
 def test_before_anything_is_rejected_the_error_rate_is_one_minus_the_accuracy() -> None:
     for rows in (sample(slope=2.0, weighted=True), classes()):
-        made = curve_sums("raw", None, "rejection")
-        made.add(problem(rows, None))
-        assert made.curve().error == pytest.approx(1 - accuracy(rows, Options()).value, rel=1e-12)
+        assert traced(rows, "rejection").error == pytest.approx(1 - accuracy(rows, Options()).value, rel=1e-12)
 
 
 def test_nothing_is_gained_by_rejecting_in_any_order() -> None:
@@ -351,6 +347,7 @@ def test_without_rows_there_is_no_curve(kind: Kind, binning: Binning) -> None:
     weightless = Scored(np.array([0, 1]), np.array([0.2, 0.3]), np.zeros(2))
     for rows in (nothing, weightless):
         assert traced(rows, kind, binning=binning).points == ()
+    assert curve_sums("raw", None, kind, binning=binning).curve().points == ()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -393,24 +390,11 @@ def test_a_row_that_weighs_next_to_nothing(kind: Kind) -> None:
         assert math.isfinite(point.lo)
 
 
-def test_before_any_rows() -> None:
-    for kind in KINDS:
-        assert curve_sums("raw", None, kind).curve().points == ()
-    assert curve_sums("raw", None, binning="mass").curve().points == ()
-
-
 def test_the_report_has_the_points_by_what_they_are() -> None:
     bars, rejection = traced(sample()), traced(sample(), "rejection")
     found = by_kind([bars, rejection])
     assert len(found["reliability"]) == len(bars.points)
     assert len(found["rejection"]) == 100
     point = bars.points[3]
-    assert found["reliability"][3] == {
-        "score": "raw",
-        "class": "1",
-        "x": point.x,
-        "y": point.y,
-        "n": point.n,
-        "lo": point.lo,
-        "hi": point.hi,
-    }
+    numbers = {name: getattr(point, name) for name in ("x", "y", "n", "lo", "hi")}
+    assert found["reliability"][3] == {"score": "raw", "class": "1", **numbers}

@@ -18,7 +18,7 @@ from PIL import Image
 
 from calcli.diagrams import image
 from calcli.diagrams.image import figure, render
-from tests.support.curves import OVER, bars, line, rejection, sample, traced
+from tests.support.curves import DRAWN, OVER, bars, line, rejection, sample, traced
 from tests.support.shell import HANGS, environment
 
 
@@ -49,18 +49,8 @@ def plots(found: Any) -> tuple[list[Any], list[Any]]:
 def test_bars_are_where_the_points_are() -> None:
     found = figure([bars(*OVER)], "clicked", "consistency")
     (plot,), (counts,) = plots(found)
-    over, under = image.ERROR["over"][0], image.ERROR["under"][0]
-    assert rectangles(plot) == [
-        (0.0, 0.2, 0.0, 0.1, image.BAR),
-        (0.0, 0.2, 0.1, 0.3, under),
-        (0.2, 0.4, 0.0, 0.3, image.BAR),
-        (0.2, 0.4, 0.3, 0.4, under),
-        (0.4, 0.6, 0.0, 0.5, image.BAR),
-        (0.6, 0.8, 0.0, 0.6, image.BAR),
-        (0.6, 0.8, 0.6, 0.7, over),
-        (0.8, 1.0, 0.0, 0.7, image.BAR),
-        (0.8, 1.0, 0.7, 0.9, over),
-    ]
+    colors = {"bar": image.BAR, **{side: image.ERROR[side][0] for side in ("over", "under")}}
+    assert rectangles(plot) == [(*ends, colors[kind]) for kind, *ends in DRAWN]
     heights = [top for _, _, _, top, _ in rectangles(counts)]
     assert heights == pytest.approx([200, 100, 50, 100, 200])  # rows per unit of probability
     assert [text.get_text() for text in counts.get_yticklabels()] == ["40"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from calcli.diagrams import page, svg
 from calcli.diagrams.curves import Curve
-from tests.support.curves import OVER, bars, classes, line, rejection, sample, traced
+from tests.support.curves import DRAWN, OVER, bars, classes, line, rejection, sample, traced
 
 
 class Parsed(HTMLParser):
@@ -47,11 +48,7 @@ def written(curves: list[Curve], label: str = "clicked") -> str:
 
 def of_all_kinds(score: str = "raw", slope: float = 2.0) -> list[Curve]:
     rows = sample(2000, slope=slope)
-    return [Curve(score, *_rest(traced(rows, kind))) for kind in ("reliability", "smooth", "rejection")]
-
-
-def _rest(curve: Curve) -> tuple:
-    return (curve.of, curve.kind, curve.points, curve.error, curve.total, curve.diagnosis, curve.edges)
+    return [replace(traced(rows, kind), score=score) for kind in ("reliability", "smooth", "rejection")]
 
 
 def three_kinds() -> list[Curve]:
@@ -100,19 +97,8 @@ def test_bars_are_where_the_points_are() -> None:
         top = (svg.TOP + svg.SIDE - numbers["y"]) / unit
         left = (numbers["x"] - svg.LEFT) / unit
         found.append((tag["class"], left, left + numbers["width"] / unit, top - numbers["height"] / unit, top))
-    expected = [
-        ("bar", 0.0, 0.2, 0.0, 0.1),
-        ("under", 0.0, 0.2, 0.1, 0.3),
-        ("bar", 0.2, 0.4, 0.0, 0.3),
-        ("under", 0.2, 0.4, 0.3, 0.4),
-        ("bar", 0.4, 0.6, 0.0, 0.5),
-        ("bar", 0.6, 0.8, 0.0, 0.6),
-        ("over", 0.6, 0.8, 0.6, 0.7),
-        ("bar", 0.8, 1.0, 0.0, 0.7),
-        ("over", 0.8, 1.0, 0.7, 0.9),
-    ]
-    assert [one[0] for one in found] == [one[0] for one in expected]
-    for one, other in zip(found, expected, strict=True):
+    assert [one[0] for one in found] == [one[0] for one in DRAWN]
+    for one, other in zip(found, DRAWN, strict=True):
         assert one[1:] == pytest.approx(other[1:], abs=0.003)
 
 
@@ -187,8 +173,8 @@ def test_curves_without_points() -> None:
 
 
 def test_classes_have_titles() -> None:
-    made = [traced(problem_of, "reliability") for problem_of in (classes().one_vs_rest(0), classes().one_vs_rest(1))]
-    curves = [Curve("raw", name, *_rest(curve)[1:]) for name, curve in zip(("bengal", "birman"), made, strict=True)]
+    names = ("bengal", "birman")
+    curves = [replace(traced(classes().one_vs_rest(place)), of=name) for place, name in enumerate(names)]
     found = Parsed(written(curves, "breed"))
     assert "breed = bengal" in found.text
     assert [tag["data-of"] for tag in found.all("div") if "data-of" in tag] == ["bengal", "birman"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import replace
 
 import pytest
 
-from calcli.diagrams import curves as made
 from calcli.diagrams.canvas import Canvas, Line, cells, shortened
-from calcli.diagrams.curves import Curve
+from calcli.diagrams.curves import Curve, Kind
 from calcli.diagrams.terminal import TerminalStyle, abreast, draw
 from tests.support.curves import OVER, bars, line, rejection, sample, traced
 
@@ -109,20 +109,15 @@ def test_the_same_two_below_each_other_on_80_columns() -> None:
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("kind", ["reliability", "smooth", "rejection"])
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_nothing_is_wider_than_the_screen(width: int, kind: made.Kind, small: bool) -> None:
+def test_nothing_is_wider_than_the_screen(width: int, kind: Kind, small: bool) -> None:
     names = ["raw", "a-name-that-is-very-long-indeed-and-says-nothing", "プラット", "d"]
-    curves = [made.Curve(name, *parts) for name in names for parts in [_parts(kind)]]
+    curves = [replace(traced(sample(slope=2.0), kind), score=name) for name in names]
     for color in (True, False):
         for unicode in (True, False):
             found = draw(curves, "clicked", TerminalStyle(width, color, unicode, small))
             assert max(cells(line) for line in text(found).splitlines()) <= width
             assert unicode or text(found).replace("プラット", "").isascii()
             assert color or not any(piece.paper for one in found for piece in one)
-
-
-def _parts(kind: made.Kind) -> tuple:
-    curve = traced(sample(slope=2.0), kind)
-    return (curve.of, curve.kind, curve.points, curve.error, curve.total, curve.diagnosis, curve.edges)
 
 
 @pytest.mark.parametrize("bins", [1, 2, 7, 10, 15, 20, 33, 50, 400])

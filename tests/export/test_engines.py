@@ -203,10 +203,38 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
         yield running
 
 
-def _applied(artifact: Path, rows: pl.DataFrame, folder: Path) -> pl.DataFrame:
-    rows.write_parquet(folder / "rows.parquet")
-    calcli.apply(artifact, folder / "rows.parquet", folder / "out.parquet", bad_rows="null")
-    return pl.read_parquet(folder / "out.parquet")
+@dataclass(frozen=True)
+class Loaded:
+    """An artifact, and rows for it in a database."""
+
+    engine: Engine
+    artifact: Path
+    rows: pl.DataFrame
+    folder: Path
+
+    def export(self, **more: Any) -> str:
+        """The statement that calibrates the rows in the database."""
+        given = {"dialect": self.engine.dialect, "table": self.engine.table, "keep": ("place",), **more}
+        return export(ExportRequest(self.artifact, **given))
+
+    def error(self, found: pl.DataFrame) -> float:
+        """The largest difference from what `apply` gives."""
+        table, out = self.folder / "rows.parquet", self.folder / "out.parquet"
+        self.rows.write_parquet(table)
+        calcli.apply(self.artifact, table, out, bad_rows="null")
+        return difference(found.sort("place"), pl.read_parquet(out))
+
+
+@pytest.fixture
+def loaded(artifacts: Any, tmp_path: Path) -> Callable[[Engine, str], Loaded]:
+    """A case with its rows in an engine."""
+
+    def load(engine: Engine, name: str) -> Loaded:
+        rows = engine.holds(CASES[name].rows)
+        engine.load(rows)
+        return Loaded(engine, artifacts(CASES[name]), rows, tmp_path)
+
+    return load
 
 
 @pytest.mark.slow
@@ -214,10 +242,9 @@ def _applied(artifact: Path, rows: pl.DataFrame, folder: Path) -> pl.DataFrame:
 def test_every_row_is_as_apply_has_it(
     engine: Engine,
     name: str,
-    artifacts: Any,
+    loaded: Callable[[Engine, str], Loaded],
     record_property: Callable[[str, object], None],
     monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
 ) -> None:
     case = CASES[name]
     if engine.dialect == "spark" and name not in SPARK:
@@ -226,15 +253,11 @@ def test_every_row_is_as_apply_has_it(
         if not DIALECTS[engine.dialect].can_join:
             pytest.skip("it takes trees as conditions alone")
         with_trees_apart(monkeypatch)
-    artifact, rows = artifacts(case), engine.holds(case.rows)
-    expected = _applied(artifact, rows, tmp_path)
-    engine.load(rows)
-    query = ExportRequest(artifact, dialect=engine.dialect, shape="query", table=engine.table, keep=("place",))
-    most = difference(engine.run(export(query)).sort("place"), expected)
+    made = loaded(engine, name)
+    most = made.error(engine.run(made.export(shape="query")))
     with suppress(UsageError):  # too long for an expression
-        text = export(ExportRequest(artifact, dialect=engine.dialect))
-        found = engine.run(f"SELECT {text}, place FROM {engine.table}").sort("place")
-        most = max(most, difference(found, expected))
+        text = made.export(table=None, keep=None)
+        most = max(most, made.error(engine.run(f"SELECT {text}, place FROM {engine.table}")))
     record_property(LARGEST, [engine.dialect, case.method, most])
     assert most <= 1e-9
 
@@ -242,19 +265,16 @@ def test_every_row_is_as_apply_has_it(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mbct-odds-joined", "boost-3"])
 def test_a_query_within_another_gives_the_same(
-    engine: Engine, name: str, artifacts: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    engine: Engine, name: str, loaded: Callable[[Engine, str], Loaded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Settings at the end of a statement would not hold there."""
     if engine.dialect == "spark":
         pytest.skip("other engines run it")
     if DIALECTS[engine.dialect].can_join:
         with_trees_apart(monkeypatch)
-    case = CASES[name]
-    artifact, rows = artifacts(case), engine.holds(case.rows)
-    engine.load(rows)
-    query = export(ExportRequest(artifact, dialect=engine.dialect, shape="query", table=engine.table, keep=("place",)))
-    found = engine.run(f"SELECT * FROM ({query}\n) AS outer_query").sort("place")
-    assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
+    made = loaded(engine, name)
+    found = engine.run(f"SELECT * FROM ({made.export(shape='query')}\n) AS outer_query")
+    assert made.error(found) <= 1e-9
 
 
 @pytest.fixture(scope="module")
@@ -265,13 +285,11 @@ def emulator() -> Iterator[Engine]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SPARK)
-def test_an_emulator_of_snowflake_gives_the_same(emulator: Engine, name: str, artifacts: Any, tmp_path: Path) -> None:
-    case = CASES[name]
-    artifact = artifacts(case)
-    emulator.load(case.rows)
-    query = ExportRequest(artifact, dialect="snowflake", shape="query", table=emulator.table, keep=("place",))
-    found = emulator.run(export(query)).sort("place")
-    assert difference(found, _applied(artifact, case.rows, tmp_path)) <= 1e-9
+def test_an_emulator_of_snowflake_gives_the_same(
+    emulator: Engine, name: str, loaded: Callable[[Engine, str], Loaded]
+) -> None:
+    made = loaded(emulator, name)
+    assert made.error(emulator.run(made.export(shape="query"))) <= 1e-9
 
 
 def test_the_engine_is_as_new_as_the_dialect_says(engine: Engine) -> None:
@@ -289,16 +307,13 @@ def test_a_check_finds_nothing(engine: Engine, artifacts: Any) -> None:
     assert engine.run(export(ExportRequest(artifact, dialect=engine.dialect, check=20))).is_empty()
 
 
-def test_a_view_holds_what_the_query_gives(engine: Engine, artifacts: Any, tmp_path: Path) -> None:
-    case = CASES["mbct-odds"]
-    artifact, rows = artifacts(case), engine.holds(case.rows)
-    engine.load(rows)
-    request = ExportRequest(artifact, dialect=engine.dialect, shape="view", table=engine.table, keep=("place",))
-    engine.execute(export(request))
+def test_a_view_holds_what_the_query_gives(engine: Engine, loaded: Callable[[Engine, str], Loaded]) -> None:
+    made = loaded(engine, "mbct-odds")
+    engine.execute(made.export(shape="view"))
     view = quoted("calibrated", DIALECTS[engine.dialect])
-    found = engine.run(f"SELECT * FROM {view}").sort("place")
+    found = engine.run(f"SELECT * FROM {view}")
     engine.execute(f"DROP VIEW {view}")
-    assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
+    assert made.error(found) <= 1e-9
 
 
 def _with_tables(engine: Engine, made: list[str], query: str) -> pl.DataFrame:
@@ -306,7 +321,7 @@ def _with_tables(engine: Engine, made: list[str], query: str) -> pl.DataFrame:
     try:
         for statement in made:
             engine.execute(statement)
-        return engine.run(query).sort("place")
+        return engine.run(query)
     finally:
         for one in ("nodes", "branches", "leaves", "lists"):
             engine.execute(f"DROP TABLE IF EXISTS {quoted(f'calibrated_{one}', DIALECTS[engine.dialect])}")
@@ -314,41 +329,33 @@ def _with_tables(engine: Engine, made: list[str], query: str) -> pl.DataFrame:
 
 @pytest.mark.parametrize("name", ["mbct-many-joined", "mbct-linear", "mbct-classes"])
 def test_tables_beside_the_query_give_the_same(
-    engine: Engine, name: str, artifacts: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    engine: Engine, name: str, loaded: Callable[[Engine, str], Loaded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if engine.dialect == "spark" and name != "mbct-many-joined":
         pytest.skip("other engines run it")
     with_trees_apart(monkeypatch)
     monkeypatch.setattr(sql, "MOST_INSERTED", 100)
-    case = CASES[name]
-    artifact, rows = artifacts(case), engine.holds(case.rows)
-    engine.load(rows)
-    request = ExportRequest(artifact, dialect=engine.dialect, shape="tables", table=engine.table, keep=("place",))
-    *made, query = export(request).split(";\n")
-    found = _with_tables(engine, made, query)
-    assert len(made) > 6
+    made = loaded(engine, name)
+    *tables, query = made.export(shape="tables").split(";\n")
+    assert len(tables) > 6
     assert "VALUES" not in query or DIALECTS[engine.dialect].can_join  # those of texts stay within
-    assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
+    assert made.error(_with_tables(engine, tables, query)) <= 1e-9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["boost-2", "boost-3", "pool"])
 def test_what_would_be_too_long_as_one_query_is_kept_in_tables(
-    engine: Engine, name: str, artifacts: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    engine: Engine, name: str, loaded: Callable[[Engine, str], Loaded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if engine.dialect == "spark" and name != "boost-2":
         pytest.skip("other engines run it")
-    case, dialect = CASES[name], DIALECTS[engine.dialect]
-    artifact, rows = artifacts(case), engine.holds(case.rows)
-    request = ExportRequest(artifact, dialect=engine.dialect, table=engine.table, keep=("place",))
-    assert "CREATE TABLE" not in export(request)
+    made, dialect = loaded(engine, name), DIALECTS[engine.dialect]
+    assert "CREATE TABLE" not in made.export()
     monkeypatch.setitem(DIALECTS, engine.dialect, replace(dialect, most_bytes=1_000))
-    engine.load(rows)
-    *made, query = export(request).split(";\n")
-    found = _with_tables(engine, made, query)
+    *tables, query = made.export().split(";\n")
     where = f"FROM {quoted('calibrated_lists', dialect)}", f"JOIN {quoted('calibrated_leaves', dialect)}"
     assert where[not dialect.look_up] in query
-    assert difference(found, _applied(artifact, rows, tmp_path)) <= 1e-9
+    assert made.error(_with_tables(engine, tables, query)) <= 1e-9
 
 
 @pytest.mark.slow
@@ -358,31 +365,30 @@ def test_a_statement_of_thousands_of_steps_runs_as_it_is(engine: Engine, tmp_pat
         pytest.skip("other engines run it")
     fitted = scores(20_000, 0).with_columns(prob=(pl.int_range(pl.len()) + 0.5) / 20_000)
     calcli.fit(fitted, method="histogram", params={"bins": "8000"}, output=tmp_path / "kept", holdout="none")
-    rows = with_bad_rows(pl.concat([fitted.sample(500, seed=0), scores(500, 1)]))
-    rows = engine.holds(rows)
+    rows = engine.holds(with_bad_rows(pl.concat([fitted.sample(500, seed=0), scores(500, 1)])))
     engine.load(rows)
-    text = export(ExportRequest(tmp_path / "kept", dialect=engine.dialect, table=engine.table, keep=("place",)))
+    made = Loaded(engine, tmp_path / "kept", rows, tmp_path)
+    text = made.export()
     assert len(text) > 262_144
     *settings, query = text.split(";\n")
     for one in settings:
         engine.execute(one)
-    assert difference(engine.run(query).sort("place"), _applied(tmp_path / "kept", rows, tmp_path)) <= 1e-9
+    assert made.error(engine.run(query)) <= 1e-9
 
 
 @pytest.mark.parametrize("name", ["mbct-small", "identity-4"])
-def test_a_function_gives_what_the_expression_gives(engine: Engine, name: str, artifacts: Any, tmp_path: Path) -> None:
-    dialect, case = DIALECTS[engine.dialect], CASES[name]
-    artifact, rows = artifacts(case), engine.holds(case.rows)
+def test_a_function_gives_what_the_expression_gives(
+    engine: Engine, name: str, loaded: Callable[[Engine, str], Loaded]
+) -> None:
+    dialect, made = DIALECTS[engine.dialect], loaded(engine, name)
+    asked = {"shape": "function", "table": None, "keep": None}
     if not dialect.function:
         with pytest.raises(UsageError, match="has no functions"):
-            export(ExportRequest(artifact, dialect=engine.dialect, shape="function"))
+            made.export(**asked)
         return
-    engine.load(rows)
-    expected = _applied(artifact, rows, tmp_path)
-    for statement in export(ExportRequest(artifact, dialect=engine.dialect, shape="function")).split(";\n"):
+    for statement in made.export(**asked).split(";\n"):
         engine.execute(statement)
-    outputs = calibrated_terms(calcli.load(artifact), "calibrated", "prob")
+    outputs = calibrated_terms(calcli.load(made.artifact), "calibrated", "prob")
     given = ", ".join(quoted(one, dialect) for one, _ in sorted(inputs(outputs.values())))
     calls = [f"{quoted(one, dialect)}({given}) AS {quoted(one, dialect)}" for one in outputs]
-    found = engine.run(f"SELECT place, {', '.join(calls)} FROM {engine.table}").sort("place")
-    assert difference(found, expected) <= 1e-9
+    assert made.error(engine.run(f"SELECT place, {', '.join(calls)} FROM {engine.table}")) <= 1e-9

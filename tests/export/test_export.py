@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from calcli.methods import catalog
 from calcli.methods.spec import MethodSpec
 from calcli.verbs.export import ExportRequest, export
 from tests.support.export import applied, assert_same, in_duckdb
-from tests.support.samples import breeds, clicks, unseen, visits
+from tests.support.samples import breeds, clicks, odd_visits, unseen, visits
 
 ROWS = [row for row in catalog.specs() if row.closed_form and not row.needs_features]
 EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -34,12 +33,7 @@ def test_each_method_says_what_it_predicts(row: MethodSpec, classes: int, here: 
     calcli.fit(frame, method=row.name, output="kept", holdout="none")
     table = unseen([name for name in frame.columns if name != "label"], rows=150)
     expected = applied("kept", table)
-    assert_same(interpreted(interpreter, table), expected)
-
-
-def interpreted(interpreter: Any, table: pl.DataFrame) -> pl.DataFrame:
-    formula = json.loads(export(ExportRequest("kept", to="json")))
-    return pl.DataFrame([interpreter(formula, one) for one in table.to_dicts()], infer_schema_length=None)
+    assert_same(interpreter("kept", table), expected)
 
 
 CELLS = {"tau": 5, "min_rows": 40}
@@ -75,23 +69,12 @@ def test_features_too(here: Path, classes: int, method: str, given: dict[str, An
     """Missing values, levels that were never seen, numbers beyond all others."""
     calcli.fit(visits(1500, classes), method=method, params=given, output="kept", holdout="none")
     assert len(calcli.inspect("kept", rules=True).sections[0].rows) > 2
-    table = visits(150, classes, seed=1).drop("label").with_columns(place=pl.int_range(pl.len()))
-    odd = pl.col("place") % 11
-    table = table.with_columns(
-        city=pl.when(odd == 0).then(pl.lit("Nowhere")).otherwise("city"),
-        hours=pl.when(odd == 1)
-        .then(float("nan"))
-        .when(odd == 2)
-        .then(float("inf"))
-        .when(odd == 3)
-        .then(float("-inf"))
-        .otherwise("hours"),
-    )
+    table = odd_visits(150, classes)
     expected = applied("kept", table)
     assert_same(in_duckdb(table, ExportRequest("kept", shape="query", table='"the table"')), expected)
     if given.get("partition") in ("forest", "tree") and classes == 2:  # of others the expression is too long
         assert_same(in_duckdb(table, ExportRequest("kept")), expected)
-    assert_same(interpreted(interpreter, table), expected)
+    assert_same(interpreter("kept", table), expected)
 
 
 def test_a_condition_of_many_levels_joins_nothing(here: Path) -> None:
@@ -193,7 +176,7 @@ def test_every_dialect_parses(kept: Path, dialect: str, method: str) -> None:
     ],
 )
 def test_what_cannot_be_is_refused(here: Path, request_: dict[str, Any], message: str) -> None:
-    calcli.fit("train.parquet", method="platt", output="kept")
+    calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
     with pytest.raises(UsageError, match=message):
         export(ExportRequest("kept", **request_))
 
@@ -204,13 +187,13 @@ def test_an_expression_that_is_too_long_is_refused(kept: Path) -> None:
 
 
 def test_an_expression_is_chosen_up_to_a_hundred_kilobytes(here: Path) -> None:
-    calcli.fit("train.parquet", method="isotonic", output="kept")
-    calcli.fit("train.parquet", method="bbq", output="long")
+    calcli.fit("train.parquet", method="isotonic", output="kept", holdout="none")
+    calcli.fit("train.parquet", method="bbq", output="long", holdout="none")
     assert not export(ExportRequest("kept")).partition("CAST(")[0].strip().endswith("SELECT")
     assert "\nFROM scores" in export(ExportRequest("kept", table="scores")).replace('"', "")
     with pytest.raises(UsageError, match=r"would have [\d,]+ terms.*--table NAME"):
         export(ExportRequest("long"))
-    calcli.fit(breeds(400), method="platt", output="wide")
+    calcli.fit(breeds(400), method="platt", output="wide", holdout="none")
     with pytest.raises(UsageError, match=r"has [\d,]+ characters.*--table NAME"):
         export(ExportRequest("wide"))
 
@@ -224,7 +207,7 @@ def test_a_step_of_too_many_columns_is_refused(kept: Path, monkeypatch: pytest.M
 
 
 def test_a_statement_says_where_it_comes_from(here: Path) -> None:
-    calcli.fit("train.parquet", method="platt", output="kept")
+    calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
     first, second, _ = export(ExportRequest("kept", dialect="bigquery")).splitlines()
     assert str(calcli.load("kept").sha256) in first
     assert "bigquery are generated only" in second
@@ -232,7 +215,7 @@ def test_a_statement_says_where_it_comes_from(here: Path) -> None:
 
 def test_a_check_finds_the_rows_that_differ(here: Path) -> None:
     """Once in another formula: all of them."""
-    calcli.fit("train.parquet", method="platt", output="kept")
+    calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
     right = export(ExportRequest("kept", check=30))
     assert duckdb.sql(right).fetchall() == []
     slope = f"{calcli.load('kept').calibrator.state.number('a')!r}e0"

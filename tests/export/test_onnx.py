@@ -18,7 +18,7 @@ from calcli.errors import UsageError
 from calcli.methods import catalog
 from calcli.verbs.export import ExportRequest, export_onnx
 from tests.support.export import applied
-from tests.support.samples import breeds, clicks, unseen, visits
+from tests.support.samples import breeds, clicks, odd_visits, unseen, visits
 from tests.support.shell import HANGS, ROOT, blocks
 
 pytest.importorskip("onnx")
@@ -69,14 +69,7 @@ FEATURED = {
 def test_features_too(here: Path, method: str, classes: int) -> None:
     """Missing values, levels that were never seen, infinite numbers."""
     calcli.fit(visits(1500, classes), method=method, params=FEATURED[method], output="kept", holdout="none")
-    odd = pl.int_range(pl.len()) % 11
-    table = visits(300, classes, seed=1).drop("label")
-    assert_same(
-        table.with_columns(
-            city=pl.when(odd == 0).then(pl.lit("Nowhere")).otherwise("city"),
-            hours=pl.when(odd == 1).then(float("inf")).when(odd == 2).then(float("-inf")).otherwise("hours"),
-        )
-    )
+    assert_same(odd_visits(300, classes))
 
 
 def test_an_empty_text_is_no_level(here: Path) -> None:

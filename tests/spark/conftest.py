@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.spark import HOST, Cluster, Driver, free_port, launch, launch_worker, started, wait_for
+from tests.support.spark import HOST, Cluster, Driver, free_port, launch, launch_worker, started, wait_for, write_days
+
+
+@pytest.fixture(scope="session")
+def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table in a directory for each day; read only."""
+    return write_days(tmp_path_factory.mktemp("table") / "days")
 
 
 @pytest.fixture(scope="session")

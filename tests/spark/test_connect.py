@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 import calcli
-from tests.support.spark import HOST, Driver, free_port, launch, ordered, started, wait_for, write_days
+from tests.support.spark import HOST, Driver, free_port, launch, ordered, started, wait_for
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 pytest.importorskip("grpc_status", reason="needs pyspark[connect]")
@@ -33,12 +32,9 @@ def connected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
         server.wait()
 
 
-def test_the_verbs_over_connect(connected: Driver, tmp_path: Path) -> None:
-    days, kept, here, there = (tmp_path / name for name in ("days", "kept", "here.parquet", "there"))
-    write_days(days)
-    spark = ("--engine", "spark")
-    done = connected.run("fit", str(days), "-m", "platt", "--holdout", "none", "-o", str(kept), *spark)
-    assert done.code == 0, done.stderr
+def test_the_verbs_over_connect(connected: Driver, days: Path, tmp_path: Path) -> None:
+    kept, here, there = (tmp_path / name for name in ("kept", "here.parquet", "there"))
+    connected.run("fit", days, "-m", "platt", "--holdout", "none", "-o", kept, "--engine", "spark")
     expected = calcli.fit(days, method="platt", holdout="none", output=tmp_path / "local").model.calibrator.state
     state = calcli.load(kept).calibrator.state
     assert state.number("a") == pytest.approx(expected.number("a"), rel=1e-9)
@@ -46,10 +42,8 @@ def test_the_verbs_over_connect(connected: Driver, tmp_path: Path) -> None:
     calcli.apply(kept, days, here)
     for more in ((), ("--extra",)):
         place = there.with_name(f"there{len(more)}")
-        done = connected.run("apply", str(kept), str(days), "-o", str(place), *more, *spark)
-        assert done.code == 0, done.stderr
+        connected.run("apply", kept, days, "-o", place, *more, "--engine", "spark")
         np.testing.assert_allclose(ordered(place)["calibrated"], ordered(here)["calibrated"], rtol=0, atol=1e-12)
-    done = connected.run("evaluate", str(days), "--with", str(kept), "--metrics", "nll", "--format", "json", *spark)
-    assert done.code == 0, done.stderr
-    found, report = json.loads(done.stdout), calcli.evaluate(days, artifacts=(str(kept),), metrics="nll")
+    found = connected.report("evaluate", days, "--with", kept, "--metrics", "nll")
+    report = calcli.evaluate(days, artifacts=(str(kept),), metrics="nll")
     assert found["differences"][0]["value"] == pytest.approx(report.differences[0].value, rel=1e-9)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -13,30 +12,17 @@ import pytest
 import calcli
 from calcli.metrics.gathered import MANY
 from tests.support.samples import breeds, clicks
-from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, write_days
+from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 
 SUMMED = "nll,brier,brier_sum,accuracy,auc,ece,rmsce,mce,classwise_ece,mvce"
 
 
-@pytest.fixture(scope="module")
-def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_days(tmp_path_factory.mktemp("evaluate") / "days")
-
-
-def report_of(driver: Driver, table: Path, *words: str, code: int = 0) -> dict[str, Any]:
-    """The report on a cluster."""
-    done = driver.run("evaluate", str(table), *words, "--format", "json", "--engine", "spark")
-    assert done.code == code, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
 def test_the_numbers_are_those_of_one_machine(days: Path, driver: Driver, tmp_path: Path) -> None:
     kept = str(tmp_path / "kept")
     calcli.fit(ordered(days), method="isotonic", output=kept)
-    found = report_of(driver, days, "--with", kept, "--weight", "w", "--metrics", SUMMED)
+    found = driver.report("evaluate", days, "--with", kept, "--weight", "w", "--metrics", SUMMED)
     report = calcli.evaluate(days, artifacts=(kept,), metrics=SUMMED, flags=calcli.Flags(weight="w")).to_json()
     assert_same_numbers(found, report)
     assert found["binding"] == report["binding"]
@@ -45,20 +31,20 @@ def test_the_numbers_are_those_of_one_machine(days: Path, driver: Driver, tmp_pa
 
 def test_bins_of_equal_mass_are_as_near_as_they_say(days: Path, driver: Driver) -> None:
     metrics = "ece,classwise_ece"
-    found = report_of(driver, days, "--binning", "mass", "--metrics", metrics, "--rejection")
+    found = driver.report("evaluate", days, "--binning", "mass", "--metrics", metrics, "--rejection")
     report = calcli.evaluate(days, metrics=metrics, options=calcli.Options(binning="mass"), rejection=True)
     assert found["definitions"]["ece"]["approximation"].startswith("histogram: cut between log-odds 1/4096 apart")
     assert_same_numbers(found, report.to_json())
 
 
-def test_the_number_of_bins_follows_from_the_number_of_rows(days: Path, driver: Driver) -> None:
+def test_the_number_of_bins_follows_from_the_number_of_rows(days: Path, driver: Driver, tmp_path: Path) -> None:
     """Rows of weight zero and bad rows do not count."""
-    table, metrics = days.parent / "holey", "ece,classwise_ece"
+    table, metrics = tmp_path / "holey", "ece,classwise_ece"
     frame = ordered(days).with_columns(zeroed=pl.int_range(pl.len()) % 3, holey=1 / (1 + (-pl.col("logit")).exp()))
     table.mkdir()
     frame.with_columns(pl.when(pl.int_range(pl.len()) % 5 > 0).then("holey")).write_parquet(table / "part.parquet")
     words = ("--weight", "zeroed", "--prob", "holey", "--bad-rows", "null", "--metrics", metrics, "--bins", "auto")
-    found = report_of(driver, table, *words)
+    found = driver.report("evaluate", table, *words)
     flags, options = calcli.Flags(weight="zeroed", prob="holey"), calcli.Options(bins="auto")
     report = calcli.evaluate(table, metrics=metrics, options=options, flags=flags, bad_rows="null")
     assert_same_numbers(found, report.to_json())
@@ -67,7 +53,7 @@ def test_the_number_of_bins_follows_from_the_number_of_rows(days: Path, driver: 
 def test_more_classes_and_columns(driver: Driver, tmp_path: Path) -> None:
     table, metrics = tmp_path / "breeds.parquet", "nll,brier,auc,ece"
     breeds().with_columns(pl.lit(0.25).alias(f"flat_{name}") for name in "abcd").write_parquet(table)
-    found = report_of(driver, table, "--score", "flat", "--metrics", metrics)
+    found = driver.report("evaluate", table, "--score", "flat", "--metrics", metrics)
     assert_same_numbers(found, calcli.evaluate(table, scores=("flat",), metrics=metrics).to_json())
 
 
@@ -78,12 +64,12 @@ def test_clusters_are_those_of_an_artifact_or_a_column(days: Path, driver: Drive
         (("--with", kept), {"artifacts": (kept,)}),
         (("--clusters-from", "age"), {"clusters_from": "age"}),
     ):
-        found = report_of(driver, days, *words, "--metrics", metrics)
+        found = driver.report("evaluate", days, *words, "--metrics", metrics)
         assert_same_numbers(found, calcli.evaluate(days, metrics=metrics, **given).to_json())
 
 
 def test_what_does_not_add_up_is_null_and_gates_see_the_rest(days: Path, driver: Driver) -> None:
-    found = report_of(driver, days, "--metrics", "nll,slope,cece", "--fail-if", "nll > 0.1", code=1)
+    found = driver.report("evaluate", days, "--metrics", "nll,slope,cece", "--fail-if", "nll > 0.1", code=1)
     metrics = found["scores"][0]["metrics"]
     assert metrics["nll"]["value"] is not None
     assert (metrics["slope"]["value"], metrics["slope"]["reason"]) == (None, MANY)
@@ -93,7 +79,7 @@ def test_what_does_not_add_up_is_null_and_gates_see_the_rest(days: Path, driver:
 def test_groups_are_those_of_one_machine(days: Path, driver: Driver) -> None:
     """The test of a group sees narrow cells of the probability, so that its p-value is near that of the rows."""
     summed = SUMMED.removesuffix(",mvce")  # where labels are few, one machine samples it
-    found = report_of(driver, days, "--weight", "w", "--by", "age,day", "--metrics", summed)["groups"]
+    found = driver.report("evaluate", days, "--weight", "w", "--by", "age,day", "--metrics", summed)["groups"]
     flags = calcli.Flags(weight="w")
     expected = calcli.evaluate(days, by=("age", "day"), metrics=summed, flags=flags).to_json()["groups"]
     assert len(expected) > 3
@@ -116,7 +102,10 @@ def test_differences_from_another_score_and_by_unit(days: Path, driver: Driver, 
     words = ("--with", kept, "--with", other, "--versus", "other", "--metrics", "nll,brier")
     known = {"artifacts": (kept, other), "versus": "other", "metrics": "nll,brier"}
     for more, given in (((), {}), (("--resample-by", "age"), {"resample_by": "age"})):
-        found, report = report_of(driver, days, *words, *more), calcli.evaluate(days, **known, **given).to_json()
+        found, report = (
+            driver.report("evaluate", days, *words, *more),
+            calcli.evaluate(days, **known, **given).to_json(),
+        )
         assert len(report["differences"]) == 8
         assert_near(found["differences"], report["differences"], abs=1e-9)
         assert found["data"]["units"] == report["data"]["units"]
@@ -130,13 +119,11 @@ def test_the_bootstrap_is_as_wide_as_that_of_one_machine(days: Path, driver: Dri
     rows = ordered(days).select(pl.col("logit").round(0), "label", unit=pl.col("row_id") % 50)
     for place, part in enumerate(rows.iter_slices(1500)):
         part.write_parquet(table / f"{place}.parquet")
-    words = ("--with", kept, "--metrics", "nll,brier", "--bootstrap", "1000", "--format", "json", "--engine", "spark")
+    words = ("evaluate", table, "--with", kept, "--metrics", "nll,brier", "--bootstrap", "1000")
     for more, given in (((), {}), (("--resample-by", "unit"), {"resample_by": "unit"})):
-        done = driver.run("evaluate", str(table), *words, *more)
-        assert done.code == 0, done.stderr
+        found = driver.report(*words, *more)
         report = calcli.evaluate(table, artifacts=(kept,), metrics="nll,brier", bootstrap=1000, **given).to_json()
-        found = json.loads(done.stdout)
-        assert driver.run("evaluate", str(table), *words, *more).stdout == done.stdout
+        assert driver.report(*words, *more) == found
         pairs = zip([*found["scores"], *found["differences"]], [*report["scores"], *report["differences"]], strict=True)
         for theirs, ours in pairs:
             alike = [(theirs, ours)]
@@ -158,34 +145,13 @@ def test_drift_is_found_as_on_one_machine(days: Path, driver: Driver, tmp_path: 
     for night in range(3):
         rows = clicks(1500, seed=night + 70).with_columns(logit=pl.col("logit") + 1.5 * night)
         rows.write_parquet(nights / f"{night}.parquet")
-        words = ("--drift", kept, "--state", str(there), "--metrics", "nll", "--format", "json", "--engine", "spark")
-        for _ in range(2):  # nothing is new the second time
-            done = driver.run("evaluate", str(nights), *words)
         report = calcli.evaluate(nights, drift=kept, state=here, metrics="nll").to_json()["drift"]
-        assert done.code == int(report["drifted"]), done.stderr
-        found = json.loads(done.stdout)["drift"]
+        words, code = ("--drift", kept, "--state", there, "--metrics", "nll"), int(report["drifted"])
+        for _ in range(2):  # nothing is new the second time
+            found = driver.report("evaluate", nights, *words, code=code)["drift"]
         assert_near(found | {"state": "", "since_at": ""}, report | {"state": "", "since_at": ""}, rel=1e-9)
     assert report["drifted"]
     logs = [json.loads(path.read_text())["nights"] for path in (here, there)]
     assert [[night["rows"], len(night["sha256"])] for night in logs[1]] == [[1500, 1]] * 3
     for one, other in zip(*logs, strict=True):
         assert_near(other["mean"], one["mean"], rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (("--by", "w"), 3, "--by: the column 'w' has"),
-        (("--by", "age", "--resample-by", "row_id"), 2, "--by with --resample-by needs all rows at once"),
-        (("--resample-by", "nobody"), 3, "nobody"),
-        (("--score", "w"), 3, "looks like percentages, not probabilities"),
-        (("--label", "w"), 3, "it looks like a regression target or soft labels"),
-    ],
-)
-def test_what_cannot_be_is_said_in_a_line(
-    days: Path, driver: Driver, words: tuple[str, ...], code: int, said: str
-) -> None:
-    done = driver.run("evaluate", str(days), "--engine", "spark", *words)
-    assert done.code == code
-    assert said in done.stderr.replace("\n", " ")
-    assert "Traceback" not in done.stderr

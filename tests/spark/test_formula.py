@@ -15,16 +15,11 @@ from calcli.spark.columns import is_short
 from tests.support.samples import breeds
 from tests.support.shell import calcli as run
 from tests.support.shell import environment
-from tests.support.spark import Driver, ordered, started, write_days
+from tests.support.spark import Driver, ordered, started
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 
 LOCAL = ("--engine", "spark", "--master", "local[1]")
-
-
-@pytest.fixture
-def days(tmp_path: Path) -> Path:
-    return write_days(tmp_path / "days")
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +42,7 @@ def test_workers_without_python_apply_a_formula(days: Path, without_python: Driv
     kept, here, there = tmp_path / "kept", tmp_path / "here.parquet", tmp_path / "there"
     calcli.fit(days, method="isotonic", output=kept)
     calcli.apply(kept, days, here)
-    done = without_python.run("apply", str(kept), str(days), "-o", str(there), "--engine", "spark")
-    assert done.code == 0, done.stderr
+    without_python.run("apply", str(kept), str(days), "-o", str(there), "--engine", "spark")
     one, other = ordered(here), ordered(there)
     assert other.drop("calibrated").equals(one.drop("calibrated"))
     np.testing.assert_allclose(other["calibrated"], one["calibrated"], rtol=0, atol=1e-12)
@@ -62,7 +56,7 @@ def test_the_interpreter_that_runs_is_that_of_local_workers(days: Path, tmp_path
     strange.chmod(0o755)
     as_cron = environment(PATH=f"{strange.parent}:/usr/bin:/bin")
     as_cron.pop("PYSPARK_PYTHON", None)
-    done = run("apply", "kept", "days", "-o", "there", "--extra", *LOCAL, cwd=tmp_path, env=as_cron)
+    done = run("apply", "kept", str(days), "-o", "there", "--extra", *LOCAL, cwd=tmp_path, env=as_cron)
     assert done.returncode == 0, done.stderr
 
 
@@ -75,7 +69,7 @@ def test_the_last_line_of_a_worker_is_shown(days: Path, tmp_path: Path) -> None:
     worker.write_text(f'#!/bin/sh\nexport PYTHONPATH="{foreign}:$PYTHONPATH"\nexec python3 "$@"\n')
     worker.chmod(0o755)
     without = environment(PYSPARK_PYTHON=str(worker))
-    done = run("apply", "kept", "days", "-o", "there", "--extra", *LOCAL, cwd=tmp_path, env=without)
+    done = run("apply", "kept", str(days), "-o", "there", "--extra", *LOCAL, cwd=tmp_path, env=without)
     assert done.returncode == 3
     assert "No module named 'calcli'" in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr
@@ -86,12 +80,10 @@ def test_what_needs_python_says_so_in_a_line(
     days: Path, without_python: Driver, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     calcli.fit(days, method="platt", output=tmp_path / "kept")
-    places = {name: str(tmp_path / name) for name in ("days", "kept", "there")}
-    done = without_python.run(*(places.get(word, word) for word in words), "--engine", "spark")
-    assert done.code == 3
-    assert "/bin/false" in done.stderr.replace("\n", " ")
+    places = {"days": days, "kept": tmp_path / "kept", "there": tmp_path / "there"}
+    done = without_python.run(*(places.get(word, word) for word in words), "--engine", "spark", code=3)
+    assert "/bin/false" in done.said
     assert done.stderr.rstrip().count("\n") <= 1
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("method", ["venn-abers", "sms", "isotonic", "beta"])
@@ -107,8 +99,7 @@ def test_awkward_rows_are_those_of_one_machine(driver: Driver, tmp_path: Path, m
     ]
     frame.with_columns(swap).rename({"row": "a `row`.b"}).write_parquet(table)
     calcli.apply(kept, table, here, bad_rows="null")
-    done = driver.run("apply", kept, table, "-o", there, "--bad-rows", "null", "--engine", "spark")
-    assert done.code == 0, done.stderr
+    driver.run("apply", kept, table, "-o", there, "--bad-rows", "null", "--engine", "spark")
     one, other = pl.read_parquet(here), pl.read_parquet(f"{there}/*.parquet").sort("a `row`.b")
     assert other.columns == one.columns
     added = [name for name in one.columns if name.startswith("calibrated")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,18 +14,12 @@ from calcli.models.auto import Evidence
 from calcli.models.policy import EVIDENCE
 from calcli.spark.session import KEY
 from calcli.verbs.refit_calibrator import STANDARD_ERRORS
-from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, parts, write_days
+from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, parts
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
 
-SPARK = ("--engine", "spark")
 WEIGHED = calcli.Flags(weight="w")
 FAST = {"trees": 3, "link": "odds", "lambda": 30}
-
-
-@pytest.fixture(scope="module")
-def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_days(tmp_path_factory.mktemp("sample") / "days")
 
 
 @pytest.fixture(scope="module")
@@ -54,19 +47,11 @@ def payloads(place: Path) -> list[str]:
     return [each.sha256 for each in calcli.load(place).manifest.payloads]
 
 
-def run(driver: Driver, *words: object) -> dict[str, Any]:
-    """The report of a command."""
-    done = driver.run(*map(str, words), *SPARK, "--format", "json")
-    assert done.code == 0 or (words[0] == "refit" and done.code == 1), done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
 def test_a_table_that_is_no_larger_comes_whole(days: Path, driver: Driver, keyed: pl.DataFrame, tmp_path: Path) -> None:
     """The same bytes as from its rows in the order of their keys, features and folds too."""
     settings = [word for item in FAST.items() for word in ("--set", "{}={}".format(*item))]
     words = ("-m", "mbct", *settings, "--weight", "w", "--guard", "nll")
-    found = run(driver, "fit", days, *words, "-o", tmp_path / "there")
+    found = driver.report("fit", days, *words, "-o", tmp_path / "there")
     rows = keyed.drop(KEY)
     here = calcli.fit(rows, method="mbct", params=FAST, flags=WEIGHED, guard="nll", output=tmp_path / "here")
     assert payloads(tmp_path / "there") == payloads(tmp_path / "here")
@@ -84,7 +69,7 @@ def test_a_sample_is_fitted_and_measured_on_all_other_rows(
 ) -> None:
     there = tmp_path / "there"
     words = ("-m", "heterogeneous", "--weight", "w", "--sample", "2000")
-    found = run(driver, "fit", days, *words, "-o", there)
+    found = driver.report("fit", days, *words, "-o", there)
     rows = drawn(keyed, 2000)
     here = calcli.fit(rows, method="heterogeneous", holdout="none", flags=WEIGHED, output=tmp_path / "here").model
     assert payloads(there) == payloads(tmp_path / "here")
@@ -113,7 +98,7 @@ def test_a_sample_is_fitted_and_measured_on_all_other_rows(
 def test_units_are_drawn_whole(days: Path, driver: Driver, tmp_path: Path) -> None:
     """Their intervals count units, as on one machine."""
     words = ("-m", "platt", "--sample", "3000", "--resample-by", "age", "--metrics", "nll")
-    found = run(driver, "fit", days, *words, "-o", tmp_path / "there")
+    found = driver.report("fit", days, *words, "-o", tmp_path / "there")
     leaving = [name for name in ordered(days).columns if name != "age"]
     keyed = in_order(days, driver, tmp_path / "keys", leaving)
     sample = calcli.load(tmp_path / "there").manifest.fit["sample"]
@@ -141,7 +126,7 @@ def test_the_layout_of_the_rows_does_not_matter(days: Path, driver: Driver, tmp_
     reports = []
     for name in ("many", "one.parquet"):
         words = ("-m", "histogram", "--sample", "1500")
-        reports.append(run(driver, "fit", tmp_path / name, *words, "-o", tmp_path / f"{name}.kept"))
+        reports.append(driver.report("fit", tmp_path / name, *words, "-o", tmp_path / f"{name}.kept"))
     assert payloads(tmp_path / "many.kept") == payloads(tmp_path / "one.parquet.kept")
     assert_near(reports[0]["differences"], reports[1]["differences"], abs=1e-12)
     manifest = calcli.load(tmp_path / "many.kept").manifest
@@ -149,7 +134,7 @@ def test_the_layout_of_the_rows_does_not_matter(days: Path, driver: Driver, tmp_
 
 
 def test_auto_is_the_default(days: Path, driver: Driver, tmp_path: Path) -> None:
-    found = run(driver, "fit", days, "--sample", "1500", "-o", tmp_path / "there")
+    found = driver.report("fit", days, "--sample", "1500", "-o", tmp_path / "there")
     kept = calcli.load(tmp_path / "there")
     assert found["chosen"] == kept.method != "identity"
     assert kept.manifest.recipe["method"] == "auto"
@@ -161,7 +146,7 @@ def test_methods_are_compared_on_the_rows_outside_the_sample(
     days: Path, driver: Driver, keyed: pl.DataFrame, tmp_path: Path
 ) -> None:
     words = ("--methods", "platt,isotonic", "--weight", "w", "--sample", "2000", "--metrics", "nll,brier")
-    found = run(driver, "compare", days, *words)
+    found = driver.report("compare", days, *words)
     rows = drawn(keyed, 2000)
     choice = calcli.compare(rows, methods="platt,isotonic", flags=WEIGHED, metrics="nll,brier").choice
     assert found["chosen"] == choice.name
@@ -195,7 +180,11 @@ def test_a_refit_is_judged_on_the_rows_outside_the_sample(
     worse = frame.with_columns(pl.col("logit") + 0.2)
     calcli.fit(worse, method="platt", resample_by=by, output=place)
     old = calcli.load(place)
-    found = run(driver, "refit", place, days, "--sample", "3000")
+    words = ("refit", place, days, "--sample", "3000", "--format", "json", "--engine", "spark")
+    driver.begin(words=[*map(str, words)])
+    done = driver.answer()
+    found = json.loads(done["stdout"])
+    assert done["code"] == (not found["refit"]["replaced"])
     leaving = ["label"] if by is None else [name for name in frame.columns if name != by]
     keyed = in_order(days, driver, tmp_path / "keys", leaving)
     rows = drawn(keyed, 3000) if by is None else keyed.filter(pl.col(KEY) < keyed[KEY][3000]).drop(KEY)

@@ -48,20 +48,25 @@ def bars(
     ]
     total = sum(point.n for point, _ in found)
     error = sum(point.n * abs(point.y - point.x) for point, _ in found) / total
-    return Curve(
-        score,
-        of,
-        "reliability",
-        tuple(point for point, _ in found),
-        error,
-        total,
-        diagnosis(fault),
-        tuple(ends for _, ends in found),
-    )
+    drawn, ends = (tuple(parts) for parts in zip(*found, strict=True))
+    return Curve(score, of, "reliability", drawn, error, total, diagnosis(fault), ends)
 
 
 OVER = ((0.1, 0.3, 40), (0.3, 0.4, 20), (0.5, 0.5, 10), (0.7, 0.6, 20), (0.9, 0.7, 40))
 """Too low below one half and too high above it."""
+
+DRAWN = (
+    ("bar", 0.0, 0.2, 0.0, 0.1),
+    ("under", 0.0, 0.2, 0.1, 0.3),
+    ("bar", 0.2, 0.4, 0.0, 0.3),
+    ("under", 0.2, 0.4, 0.3, 0.4),
+    ("bar", 0.4, 0.6, 0.0, 0.5),
+    ("bar", 0.6, 0.8, 0.0, 0.6),
+    ("over", 0.6, 0.8, 0.6, 0.7),
+    ("bar", 0.8, 1.0, 0.0, 0.7),
+    ("over", 0.8, 1.0, 0.7, 0.9),
+)
+"""The rectangles of `OVER`: kind, left, right, bottom and top."""
 
 
 def line(kind: Kind, *points: tuple[float, float, float], score: str = "raw", of: str | None = "1") -> Curve:

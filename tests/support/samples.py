@@ -52,6 +52,16 @@ def unseen(names: list[str], rows: int = 400, seed: int = 7) -> pl.DataFrame:
     return frame.with_columns(place=pl.int_range(pl.len()))
 
 
+def odd_visits(rows: int, classes: int = 2) -> pl.DataFrame:
+    """Unlabelled visits with cities that were never seen, and hours that are no numbers or beyond all others."""
+    place = pl.int_range(pl.len())
+    hours = pl.col("hours")
+    for index, value in enumerate((float("nan"), float("inf"), float("-inf")), start=1):
+        hours = pl.when(place % 11 == index).then(value).otherwise(hours)
+    city = pl.when(place % 11 == 0).then(pl.lit("Nowhere")).otherwise("city")
+    return visits(rows, classes, seed=1).drop("label").with_columns(place=place, city=city, hours=hours)
+
+
 def visits(rows: int, classes: int = 2, seed: int = 0) -> pl.DataFrame:
     """Scores that are wrong by features of every kind, with missing values."""
     rng = np.random.default_rng(seed)

@@ -120,6 +120,11 @@ class Done:
     stdout: str
     stderr: str
 
+    @property
+    def said(self) -> str:
+        """The messages in a line."""
+        return self.stderr.replace("\n", " ")
+
 
 @dataclass
 class Driver:
@@ -132,10 +137,19 @@ class Driver:
     def log(self) -> Path:
         return self.place / "driver.log"
 
-    def run(self, *words: str) -> Done:
-        """How a command ends."""
-        self.begin(words=list(words))
-        return Done(**self.answer())
+    def run(self, *words: object, code: int = 0) -> Done:
+        """How a command ends: with this exit code, and never with a traceback."""
+        self.begin(words=[*map(str, words)])
+        done = Done(**self.answer())
+        assert done.code == code, done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    def report(self, *words: object, code: int = 0) -> dict[str, Any]:
+        """The report of a command on the cluster."""
+        done = self.run(*words, "--format", "json", "--engine", "spark", code=code)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
 
     def begin(self, **what: Any) -> None:
         """Ask for something."""
