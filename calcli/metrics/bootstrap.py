@@ -316,8 +316,7 @@ class Resampler:
 
 def _turned(rows: Scored, sign: FloatArray) -> FloatArray:
     """Labels in whose place the gaps have these signs and sizes; they may lie outside of 0 and 1."""
-    turned: FloatArray = rows.prob + sign * (rows.label - rows.prob)
-    return turned
+    return rows.prob + sign * (rows.label - rows.prob)
 
 
 def _labels(prob: FloatArray, uniform: FloatArray) -> IntArray:

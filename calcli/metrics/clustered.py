@@ -73,14 +73,12 @@ class ClusterSums:
     @property
     def gaps(self) -> FloatArray:
         """|mean p - mean y| of each cluster."""
-        gaps: FloatArray = np.abs(self.error) / self.weight[:, None]
-        return gaps
+        return np.abs(self.error) / self.weight[:, None]
 
     @property
     def variances(self) -> FloatArray:
         """The variance of mean p - mean y, if the score were calibrated: sum w^2 p (1 - p) / (sum w)^2."""
-        variances: FloatArray = self.noise / np.square(self.weight)[:, None]
-        return variances
+        return self.noise / np.square(self.weight)[:, None]
 
 
 class ClusterGap(Metric):

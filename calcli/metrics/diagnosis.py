@@ -57,8 +57,7 @@ class _Groups(NamedTuple):
     @property
     def variance(self) -> FloatArray:
         """The variance of the gaps, if the score is calibrated."""
-        each: FloatArray = self.prob * self.rest / self.rows
-        return each
+        return self.prob * self.rest / self.rows
 
     @property
     def expected(self) -> float:

@@ -61,8 +61,7 @@ class TiedScores:
 
     def between(self, cuts: FloatArray, below: FloatArray) -> FloatArray:
         """The sums over the rows between cuts, from those over the first ties; tied rows share evenly."""
-        sums: FloatArray = np.diff(np.interp(cuts, self.below[0], below))
-        return sums
+        return np.diff(np.interp(cuts, self.below[0], below))
 
     def cuts(self, count: int) -> FloatArray:
         """After how many rows each of `count` bins of equal mass begins, and the last one ends.
@@ -100,8 +99,7 @@ class TiedScores:
         above = self.below[0][1:]
         last = self.prob[np.searchsorted(above, place - 1, side="right")]
         following = self.prob[np.searchsorted(above, place, side="right")]
-        cuts: FloatArray = np.unique((last + following) / 2.0)
-        return cuts
+        return np.unique((last + following) / 2.0)
 
 
 @dataclass(frozen=True)
@@ -149,8 +147,7 @@ class SortedRows:
     def _sums(self, values: FloatArray) -> FloatArray:
         if len(self.starts) == len(self.order):
             return values
-        sums: FloatArray = np.add.reduceat(values, self.starts)
-        return sums
+        return np.add.reduceat(values, self.starts)
 
 
 def cumulated(values: FloatArray) -> FloatArray:

@@ -156,8 +156,7 @@ def mass_edges(prob: FloatArray, count: int, weight: FloatArray | None = None) -
         if weight.min() < weight.max():
             value, group, rows = np.unique(prob, return_inverse=True, return_counts=True)
             return weighted_quantiles(value, rows, totals(group, weight), share)
-    edges: FloatArray = np.percentile(prob, share * 100.0)
-    return edges
+    return np.percentile(prob, share * 100.0)
 
 
 def pooled_edges(prob: FloatArray, rows: FloatArray, weight: FloatArray, count: int) -> FloatArray:
