@@ -239,6 +239,10 @@ class Scored:
     def binary(self) -> bool:
         return self.prob.ndim == 1
 
+    @property
+    def weights(self) -> FloatArray:
+        return np.ones(len(self)) if self.weight is None else self.weight
+
     @cached_property
     def total_weight(self) -> float:
         return float(len(self)) if self.weight is None else float(self.weight.sum())

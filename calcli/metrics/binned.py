@@ -206,7 +206,7 @@ class EqualMassSums:
 
     @classmethod
     def of(cls, scored: Scored) -> EqualMassSums:
-        weight = np.ones(len(scored)) if scored.weight is None else scored.weight
+        weight = scored.weights
         scored = replace(scored, odds=None)
         cell = cell_of(scored)
         of_label = cell + CELLS * scored.label.astype(np.int64, copy=False)

@@ -48,7 +48,7 @@ class ClusterSums:
         if clusters is None:
             none = np.zeros((0, len(problems)))
             return cls(None, np.zeros(0), none, none)
-        weight = np.ones(len(scored)) if scored.weight is None else scored.weight
+        weight = scored.weights
         parts = [scored.one_vs_rest(index) for index in problems]
 
         def added(values: FloatArray) -> FloatArray:

@@ -89,7 +89,7 @@ def _p_by_unit(rows: Scored, groups: _Groups) -> float | None:
     rows = rows.with_positive_weight
     assert rows.units is not None
     place = np.unique(bins.assign(rows.prob, rows.ties.quantiles(GROUPS)), return_inverse=True)[1]
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    weight = rows.weights
     gaps = unit_table(merged_units(rows.units), place, weight * (rows.label - rows.prob), len(groups.rows))
     some = groups.variance > 0
     noise = groups.variance[some] * np.bincount(place, weight)[some] ** 2

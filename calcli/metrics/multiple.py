@@ -65,8 +65,7 @@ def by_group(scored: Scored, groups: IntArray, count: int) -> tuple[Detectable, 
         The group of each row, 0 .. count - 1.
     """
     top = scored.with_scaled_weights.top
-    weight = np.ones(len(top)) if top.weight is None else top.weight
-
+    weight = top.weights
     rows, total = totals(groups, (weight > 0).astype(np.float64), count), totals(groups, weight, count)
     variance = totals(groups, weight**2 * top.prob * (1.0 - top.prob), count)
     order = np.argsort(groups, kind="stable")
@@ -115,9 +114,8 @@ class _ByUnit(NamedTuple):
 
 
 def _by_unit(rows: Scored) -> _ByUnit:
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     assert rows.units is not None
-    gap, mass = unit_sums(rows.units, weight * (rows.label - rows.prob), weight)
+    gap, mass = unit_sums(rows.units, rows.weights * (rows.label - rows.prob), rows.weights)
     found = of_units(gap, mass)
     return _ByUnit(found.p, float(np.square(gap - (found.value or 0.0) * mass).sum()))
 

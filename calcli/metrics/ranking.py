@@ -25,7 +25,7 @@ from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.forms import ByProblem, OfProblems, RowMean, of_ties
 from calcli.metrics.paired import Z975
 from calcli.metrics.tied import TiedScores, cumulated, dot
-from calcli.numeric.bins import weight_below
+from calcli.numeric.bins import run_starts, weight_below
 from calcli.numeric.links import drawn_in, scores
 
 WITHIN_FOLDS = "within each held-out fold"
@@ -116,7 +116,7 @@ def _tied(scored: Scored, weight: FloatArray) -> Iterator[tuple[FloatArray, Floa
         rows = scored.order[some]
         prob = np.concatenate([last, scored.prob[rows]])
         signed = np.where(scored.label[rows] == 1, weight[rows], -weight[rows])
-        starts = np.flatnonzero(np.concatenate([[True], prob[1:] != prob[:-1]]))
+        starts = run_starts(prob)
         low = np.add.reduceat(np.concatenate([low, np.maximum(-signed, 0.0)]), starts)
         high = np.add.reduceat(np.concatenate([high, np.maximum(signed, 0.0)]), starts)
         yield low[:-1], high[:-1]  # more rows may share the last
@@ -448,7 +448,7 @@ def rejection_curve(
 def _sums_by_confidence(scored: Scored) -> tuple[FloatArray, ...]:
     """1 - p of the predicted class, and over the surest rows the sums of w, of w where wrong, and of w^2."""
     top = scored.prob.max(axis=1) if not scored.binary else np.maximum(scored.prob, 1.0 - scored.prob)
-    weight = np.ones(len(scored)) if scored.weight is None else scored.weight
+    weight = scored.weights
     return _cumulated(1.0 - top, weight, weight * (1.0 - accuracy_rows(scored)), np.square(weight))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, LabelArray
-from calcli.numeric.bins import repeated_quantiles, weighted_quantiles
+from calcli.numeric.bins import repeated_quantiles, run_starts, weighted_quantiles
 from calcli.state import taken
 
 
@@ -121,7 +121,7 @@ class SortedRows:
         if weight is not None and not weight.all():
             order = order[weight[order] > 0]
         rising = prob[order]
-        starts = np.flatnonzero(np.concatenate([[True], rising[1:] != rising[:-1]])[: len(rising)])
+        starts = run_starts(rising)
         sorted_weight = None if weight is None else weight[order]
         return cls(order, starts, rising[starts], label[order].astype(np.float64), sorted_weight)
 

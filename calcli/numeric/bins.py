@@ -8,7 +8,7 @@ the last one everything above, so that every value has a bin. This is the conven
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,11 @@ from calcli.numeric.links import log_odds, sigmoid
 def totals(group: NDArray[np.integer], values: FloatArray | None, count: int = 0) -> FloatArray:
     """The sum of the values (of ones if None) in each group 0 .. `count` - 1, or up to the greatest that occurs."""
     return np.asarray(np.bincount(group, values, minlength=count), dtype=np.float64)
+
+
+def run_starts(values: NDArray[Any]) -> IntArray:
+    """The places where a value differs from the one before it, and the first place."""
+    return np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])[: len(values)])
 
 
 def grid(bound: float) -> float:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray
+from calcli.numeric.bins import run_starts
 
 MORE = 2.0
 """The rows of the average kind that are thought of beside those that there are."""
@@ -104,7 +105,7 @@ def by_score(score: FloatArray, label: IntArray, weight: FloatArray | None) -> P
         score, label, weight = score[weighted], label[weighted], weight[weighted]
     order = np.argsort(score)
     score = score[order]
-    first = _first(score)
+    first = run_starts(score)
     rows = np.diff(first, append=len(score)).astype(np.float64)
     is_positive = (label == 1)[order]
     if weight is None:
@@ -123,14 +124,9 @@ def _joined(score: FloatArray, weight: FloatArray, positive: FloatArray, rows: F
     """Equal scores as one."""
     order = np.argsort(score, kind="stable")
     score = score[order]
-    first = _first(score)
+    first = run_starts(score)
     weight, positive, rows = (np.add.reduceat(each[order], first) for each in (weight, positive, rows))
     return Pooled(score[first], weight, positive, rows, step)
-
-
-def _first(score: FloatArray) -> IntArray:
-    """The places in sorted scores where a score comes for the first time."""
-    return np.flatnonzero(np.concatenate([[True], score[1:] != score[:-1]])[: len(score)])
 
 
 def isotonic_blocks(pooled: Pooled) -> IsotonicBlocks:
@@ -142,7 +138,7 @@ def isotonic_blocks(pooled: Pooled) -> IsotonicBlocks:
     from scipy.optimize import isotonic_regression
 
     rate = pooled.positive / pooled.weight
-    run = np.flatnonzero(np.concatenate([[True], rate[1:] != rate[:-1]]))
+    run = run_starts(rate)
     weight = np.add.reduceat(pooled.weight, run)
     levels = isotonic_regression(rate[run], weights=weight).x
     block = np.flatnonzero(np.concatenate([[True], np.diff(levels) > SAME]))
