@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
@@ -142,7 +142,7 @@ class OfProblems(Generic[S]):
     parts: tuple[S, ...]
     """The problems whose numbers are combined."""
 
-    rest: tuple[S, ...]
+    rest: tuple[S, ...] = ()
     """Each class against the others, for `Measured.per_class`; empty where `parts` are these already."""
 
     __add__ = added
@@ -175,53 +175,43 @@ class ByProblem(Generic[S]):
         definition = self._definition([scored], options)
         if scored.undefined_reason:
             return Measured(None, definition, reason=scored.undefined_reason)
-        values: list[float | None] = []
-        floor = None
-        for one in problems(scored, self.reduction, options):
-            sums = self.of(one, options)
-            values.append(self.value(sums, options))
-            floor = None if self.floor is None or values[-1] is None else self.floor(sums, options)
-        rest = [self.value(self.of(one, options), options) for one in self._rest(scored, options)]
-        return self._assembled(values, rest, definition, floor, binary=scored.binary)
+        return self._assembled(scored.binary, *self._sums(scored, options), definition, options)
 
     def gather(self, scored: Scored, options: Options) -> OfProblems[S]:
         """The sums of all problems."""
-        parts = tuple(self.of(one, options) for one in problems(scored, self.reduction, options))
-        return OfProblems(scored.binary, parts, tuple(self.of(one, options) for one in self._rest(scored, options)))
+        parts, rest = self._sums(scored, options)
+        return OfProblems(scored.binary, tuple(parts), tuple(rest))
 
     def finish(self, scores: Sequence[OfProblems[S]], options: Options) -> list[Measured]:
         """The metric of several scores of the same rows, from the sums of each."""
         definition = self._definition(scores, options)
-        found = []
-        for sums in scores:
-            values, rest = ([self.value(one, options) for one in part] for part in (sums.parts, sums.rest))
-            floor = None if self.floor is None or values[0] is None else self.floor(sums.parts[0], options)
-            found.append(self._assembled(values, rest, definition, floor, binary=sums.binary))
-        return found
+        return [self._assembled(sums.binary, sums.parts, sums.rest, definition, options) for sums in scores]
 
     def _definition(self, scores: Sequence[OfClasses], options: Options) -> Definition:
         return replace(self.definition(scores, options), reduction=_reduction_text(scores[0], self.reduction, options))
 
-    def _rest(self, scored: Scored, options: Options) -> tuple[Scored, ...]:
-        """The problems of each class, where there are more than two and these are not what is measured."""
+    def _sums(self, scored: Scored, options: Options) -> tuple[Iterator[S], Iterator[S]]:
+        """The sums of each problem, and of each class where there are more than two and these are not the problems."""
         known = scored.binary or self.reduction in {"macro", "each", "sum", "confidence"}
-        return () if known else problems(scored, "macro", options)
+        return (self.of(one, options) for one in problems(scored, self.reduction, options)), (
+            self.of(one, options) for one in (() if known else problems(scored, "macro", options))
+        )
 
     def _assembled(
-        self,
-        values: Sequence[float | None],
-        rest: Sequence[float | None],
-        definition: Definition,
-        floor: float | None,
-        *,
-        binary: bool,
+        self, binary: bool, parts: Iterable[S], rest: Iterable[S], definition: Definition, options: Options
     ) -> Measured:
+        values: list[float | None] = []
+        floor = None
+        for sums in parts:
+            values.append(self.value(sums, options))
+            floor = None if self.floor is None or values[-1] is None else self.floor(sums, options)
         value = combined(values, self.reduction)
         reason = self.undefined if value is None else None
         left_out = [str(index) for index, one in enumerate(values) if one is None]
         if value is not None and left_out:
             reason = f"mean over {len(values) - len(left_out)} classes; not defined for class {', '.join(left_out)}"
-        per_class = None if binary or self.reduction == "confidence" else tuple(rest or values)
+        of_class = [self.value(sums, options) for sums in rest] or values
+        per_class = None if binary or self.reduction == "confidence" else tuple(of_class)
         return Measured(value, definition, reason=reason, per_class=per_class, floor=floor)
 
 
