@@ -34,19 +34,14 @@ class Gathered:
         The metrics, and how they are computed.
     empty
         A `Scored` without rows for each score.
-    against
-        The scores, by their places, from which the differences of the others are wanted.
+    pairs
+        The places of the two scores of each difference that is wanted.
     """
 
     def __init__(
-        self,
-        chosen: Sequence[MetricSpec],
-        options: Options,
-        empty: Sequence[Scored],
-        against: Sequence[int] = (0,),
+        self, chosen: Sequence[MetricSpec], options: Options, empty: Sequence[Scored], pairs: Sequence[tuple[int, int]]
     ) -> None:
-        self._chosen, self._options, self._empty = chosen, options, empty
-        self.pairs = [(one, other) for other in against for one in range(len(empty)) if one != other]
+        self._chosen, self._options, self._empty, self.pairs = chosen, options, empty, pairs
         self._weight = 0.0
         self._sums: dict[str, list[Any]] = {}
         self._paired: dict[str, list[PairedSums]] = {}
@@ -120,7 +115,7 @@ class UnitMeans:
 
     def add(self, scored: Sequence[Scored], chosen: Sequence[MetricSpec], units: IntArray) -> None:
         """Add rows; `units` is the bucket of each row's unit."""
-        weight = scored[0].weight if scored[0].weight is not None else np.ones(len(units))
+        weight = scored[0].weights
         self.weight += totals(units, weight, UNITS)
         for metric in chosen:
             if (per_row := metric.load_rows()) is not None:
