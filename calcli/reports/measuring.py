@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray, SamplingUnits
@@ -18,6 +17,7 @@ from calcli.metrics.catalog import MetricSpec, measure, settled
 from calcli.metrics.multiple import Detectable, adjusted, by_group
 from calcli.metrics.paired import FoldFits, Paired, missing, paired, widened
 from calcli.metrics.ranking import by_rate, by_threshold
+from calcli.numeric.bins import totals
 from calcli.numeric.links import odds, probabilities
 from calcli.reports.schema import (
     RAW,
@@ -238,7 +238,11 @@ def measure_groups(
     """The report's `groups`: every metric of every score within each group of rows."""
     names, codes = groups
     scored = [candidate.scored(rows, clusters) for candidate in candidates]
-    measured = [_measure_subset(scored, chosen, options, codes == code) for code in range(len(names))]
+    measured = []
+    for code in range(len(names)):
+        subsets = [score.take(codes == code) for score in scored]
+        settings = settled(chosen, subsets, options)
+        measured.append((len(subsets[0]), [measure(chosen, subset, settings) for subset in subsets]))
     tests = [by_group(score, codes, len(names)) for score in scored]
     return group_entries(by, names, [candidate.name for candidate in candidates], measured, tests, classes)
 
@@ -266,15 +270,6 @@ def with_adjusted(entries: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]
     """The report's `groups` with p-values that are corrected for all of them: every column and every score."""
     tests = [cast("tuple[float | None, float | None]", (entry["p"], entry["p_least"])) for entry in entries]
     return [{**entry, "p_adjusted": p} for entry, p in zip(entries, adjusted(tests), strict=True)]
-
-
-def _measure_subset(
-    scored: Sequence[Scored], chosen: Sequence[MetricSpec], options: Options, mask: NDArray[np.bool_]
-) -> tuple[int, list[dict[str, Measured]]]:
-    """The number of rows in a subset, and the metrics of each score on them."""
-    subsets = [score.take(mask) for score in scored]
-    options = settled(chosen, subsets, options)
-    return int(mask.sum()), [measure(chosen, subset, options) for subset in subsets]
 
 
 def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> list[dict[str, Json]]:
@@ -371,7 +366,7 @@ def units_fact(units: SamplingUnits) -> dict[str, Json]:
 
 def class_weights(labels: LabelArray, weight: FloatArray | None, classes: int) -> FloatArray:
     """The total weight of each class."""
-    return np.bincount(labels, weight, minlength=classes).astype(np.float64)
+    return totals(labels, weight, classes)
 
 
 def class_names(binding: Binding) -> tuple[str, ...]:

@@ -100,14 +100,7 @@ class SummedScores:
 class GroupedSums:
     """Sums over the rows of each value of a column; sums over other rows of the same scores are added with ``+=``.
 
-    Parameters
-    ----------
-    by
-        The column.
-    distinct
-        Its values, in the order of the report.
-    sums
-        The sums over no rows of the same scores, in the same metrics.
+    `distinct` are the values in the order of the report, `sums` those over no rows of the same scores and metrics.
     """
 
     def __init__(self, by: str, distinct: pl.Series, sums: SummedScores, options: Options) -> None:
