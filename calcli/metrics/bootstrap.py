@@ -49,9 +49,6 @@ MOSTLY = 0.9
 class Bootstrap:
     """The replicates of every score."""
 
-    kinds: Mapping[str, str]
-    """``smooth``, ``gap`` or ``test``, by metric."""
-
     resampled: Mapping[str, FloatArray]
     """By smooth metric, shape (scores, replicates): the value on resampled rows, NaN where it is not defined."""
 
@@ -65,9 +62,9 @@ class Bootstrap:
         """The measurement with the results of the replicates.
 
         Smooth metrics get `lo` and `hi`, the 95 % percentile interval, unless they have an interval of their own, which
-        is better with few positives. Gap metrics get the 95 % quantile of the metric
-        of a calibrated score as `null_hi`, and, unless they have a closed form, its mean as `floor`, and how often it
-        is at least as large as `p`.
+        is better with few positives. Gap metrics get the 95 % quantile of the metric of a calibrated score as
+        `null_hi`, and, unless they have a closed form, its mean as `floor`, and how often it is at least as large as
+        `p`.
         """
         if measured.value is None:
             return measured
@@ -85,7 +82,7 @@ class Bootstrap:
             )
         if measured.lo is not None:
             return measured
-        values = _defined(self.resampled[metric][score]) if self.kinds.get(metric) == "smooth" else None
+        values = _defined(self.resampled[metric][score]) if metric in self.resampled else None
         if values is None:
             return measured
         lo, hi = np.quantile(values, (0.025, 0.975))
@@ -119,25 +116,14 @@ def bootstrap(
     groups: NDArray[np.generic] | None = None,
     threads: int | None = None,
 ) -> Bootstrap:
-    """Replicates of every metric that has any, for scores on the same rows.
+    """Replicates of every metric that has any, for scores on the same rows, which are in the same order.
 
-    Parameters
-    ----------
-    scored
-        The scores: same labels and weights, in the same order.
-    chosen, options
-        The metrics, and how they are computed.
-    replicates, seed
-        How many draws, and which.
-    groups
-        The group of each row, if groups and not rows are drawn.
-    threads
-        How many work at once; None is as many as ``--threads`` or the processors allow, up to 8. It changes no number.
+    With `groups`, the group of each row, these and not rows are drawn. As many `threads` work at once as ``--threads``
+    or the processors allow, up to 8, if they are None; their number changes no result.
     """
     scores = [Resampler(one.with_scaled_weights, chosen, options) for one in scored]
-    kinds = {metric.name: metric.kind for metric in chosen if any(metric.name in score.names for score in scores)}
-    drawn = [name for name, kind in kinds.items() if kind == "smooth"]
-    gaps = [name for name, kind in kinds.items() if kind == "gap"]
+    known = [metric for metric in chosen if any(metric.name in score.names for score in scores)]
+    drawn, gaps = ([metric.name for metric in known if metric.kind == kind] for kind in ("smooth", "gap"))
     draw = drawing(scored[0], groups)
     # NaN stays where a metric is undefined in a replicate. Threads write to different columns.
     resampled = {name: np.full((len(scores), replicates), np.nan) for name in drawn}
@@ -155,10 +141,10 @@ def bootstrap(
                 for name, value in score.by_chance(uniform, gaps).items() if uniform is not None else ():
                     calibrated[name][index, replicate] = value
 
-    if kinds and scored[0].undefined_reason is None:
+    if known and scored[0].undefined_reason is None:
         with ThreadPoolExecutor(threads or min(8, threads_allowed())) as pool:
             list(pool.map(work, range(0, replicates, CHUNK)))
-    return Bootstrap(kinds, resampled, calibrated, options.in_sample)
+    return Bootstrap(resampled, calibrated, options.in_sample)
 
 
 def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable[[np.random.Generator], FloatArray]:

@@ -28,14 +28,7 @@ MANY = "it needs all rows at once, and so many are not held"
 class Gathered:
     """The sums over the rows so far, for each metric and score.
 
-    Parameters
-    ----------
-    chosen, options
-        The metrics, and how they are computed.
-    empty
-        A `Scored` without rows for each score.
-    pairs
-        The places of the two scores of each difference that is wanted.
+    `empty` holds a `Scored` without rows for each score; `pairs` are the places of scores that are compared.
     """
 
     def __init__(
@@ -85,7 +78,7 @@ class Gathered:
 
     def difference(self, pair: tuple[int, int], metric: str) -> Paired | None:
         """The one score of a pair less the other, in a metric that is a mean over rows; None for others."""
-        return self._paired[metric][self.pairs.index(pair)].difference() if metric in self._paired else None
+        return self.pair_sums(pair, metric).difference() if metric in self._paired else None
 
 
 def _add_up(totals: dict[str, list[Any]], name: str, more: list[Any]) -> None:
@@ -145,4 +138,4 @@ class UnitMeans:
             with np.errstate(invalid="ignore"):  # of few units none may be drawn
                 for name, sums in self.sums.items():
                     drawn[name][:, start:end] = sums[:, held] @ counts.T / (counts @ self.weight[held])
-        return Bootstrap(dict.fromkeys(drawn, "smooth"), drawn, {})
+        return Bootstrap(drawn, {})
