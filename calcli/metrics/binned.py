@@ -166,11 +166,6 @@ def _sums(scored: Scored, options: Options) -> BinSums:
     return tied_sums(scored.ties, options)
 
 
-def gap_norm(scored: Scored, options: Options, norm: float) -> float | None:
-    """The `norm`-mean of the gaps; None if the convention leaves no row. Binary only."""
-    return _norm(_sums(scored, options), norm)
-
-
 def _norm(sums: BinSums, norm: float) -> float | None:
     return sums.norm(norm) if sums.weight.sum() > 0 else None
 
@@ -289,18 +284,10 @@ def _gaps(
     masses: ByProblem[EqualMassSums] | None = None,
     by_mass: bool = False,
 ) -> ProblemMetric:
-    """The `norm`-mean of the gaps of each problem.
+    """The `norm`-mean of the gaps of each problem, with its `floor` if that is asked for.
 
-    Parameters
-    ----------
-    norm, reduction
-        The exponent, and the problems.
-    floor
-        Whether it comes with what a calibrated score would show.
-    masses
-        The same of bins of equal mass from sums over cells.
-    by_mass
-        Whether bins are of equal mass whatever the options say; then there are no sums.
+    `masses` computes it from sums over cells where bins are of equal mass. With `by_mass` they are that whatever the
+    options say; then there are no sums.
     """
 
     def how(options: Options) -> Options:

@@ -84,16 +84,8 @@ class ClusterSums:
 class ClusterGap(Metric):
     """A metric of the gaps of clusters.
 
-    Parameters
-    ----------
-    norm
-        As the definition states it.
-    value
-        From the clusters that hold rows to a number for each class.
-    floor
-        What a calibrated score would show, if that has a closed form, likewise.
-    note
-        What else the definition states.
+    `value` and `floor` take the clusters that hold rows to a number for each class; there is no `floor` where it has no
+    closed form. `norm` and `note` are what the definition states.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from calcli.batch import FloatArray
 from calcli.metrics.base import Definition, Measured, Options, Scored
@@ -24,14 +24,10 @@ Reduction = Literal["top", "confidence", "binned", "macro", "each", "sum"]
 convention takes. ``macro``: the mean over classes one-vs-rest. ``each``: that mean for two classes, too. ``sum``: the
 sum over classes one-vs-rest."""
 
+_TOP = "top label"
+
 RowLoss = Callable[[Scored], FloatArray]
 """The loss of each row, before weighting."""
-
-
-class Sums(Protocol):
-    """Sums over parts of the rows add up to those over all."""
-
-    def __add__(self, other: Any, /) -> Self: ...
 
 
 S = TypeVar("S")
@@ -80,14 +76,7 @@ class LossSums:
 class RowMean(Metric):
     """The weighted mean over rows of a loss.
 
-    Parameters
-    ----------
-    rows
-        The loss of each row.
-    definition
-        For two classes, and for more.
-    one_vs_rest
-        Whether it has a value for each of more than two classes.
+    There is a definition for two classes, and one for more, of which each may have a value of its own (`one_vs_rest`).
     """
 
     def __init__(self, rows: RowLoss, definition: tuple[Definition, Definition], *, one_vs_rest: bool = True) -> None:
@@ -123,13 +112,6 @@ class RowMean(Metric):
 def row_mean(two: Definition, more: Definition | None = None) -> Callable[[RowLoss], RowMean]:
     """Makes a metric of the loss of each row; `more` is its definition where there are more than two classes."""
     return lambda rows: RowMean(rows, (two, more or two))
-
-
-class OfClasses(Protocol):
-    """Rows, or sums over them."""
-
-    @property
-    def binary(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +154,7 @@ class ByProblem(Generic[S]):
 
     def measure(self, scored: Scored, options: Options) -> Measured:
         """The metric of all rows, one problem after the other."""
-        definition = self._definition([scored], options)
+        definition = self._definition([scored], scored.binary, options)
         if scored.undefined_reason:
             return Measured(None, definition, reason=scored.undefined_reason)
         return self._assembled(scored.binary, *self._sums(scored, options), definition, options)
@@ -184,11 +166,17 @@ class ByProblem(Generic[S]):
 
     def finish(self, scores: Sequence[OfProblems[S]], options: Options) -> list[Measured]:
         """The metric of several scores of the same rows, from the sums of each."""
-        definition = self._definition(scores, options)
+        definition = self._definition(scores, scores[0].binary, options)
         return [self._assembled(sums.binary, sums.parts, sums.rest, definition, options) for sums in scores]
 
-    def _definition(self, scores: Sequence[OfClasses], options: Options) -> Definition:
-        return replace(self.definition(scores, options), reduction=_reduction_text(scores[0], self.reduction, options))
+    def _definition(self, scores: Sequence[Any], binary: bool, options: Options) -> Definition:
+        """The definition with the reduction in words."""
+        text = {"top": _TOP, "binned": _TOP, "confidence": _TOP, "sum": "sum over classes one-vs-rest"}
+        reduction = text.get(self.reduction, "macro one-vs-rest")
+        if binary and self.reduction not in {"each", "confidence"}:
+            top = self.reduction == "binned" and convention(options.convention).top
+            reduction = _TOP if top else "positive class"
+        return replace(self.definition(scores, options), reduction=reduction)
 
     def _sums(self, scored: Scored, options: Options) -> tuple[Iterator[S], Iterator[S]]:
         """The sums of each problem, and of each class where there are more than two and these are not the problems."""
@@ -218,18 +206,10 @@ class ByProblem(Generic[S]):
 class ProblemMetric(Metric):
     """A metric that is a number for each binary problem.
 
-    Parameters
-    ----------
-    here
-        The metric of all rows at once.
-    pooled
-        The number of a problem from the tied scores of its rows, or of a resample of them.
-    sums
-        The metric from sums over parts of the rows, by the options; None where there are no such sums.
-    ranked
-        Whether only the order of the scores counts: tied scores are then those that rows are ranked by.
-    complete
-        Adds to a measurement of these rows what is no number of a problem: an interval, a p-value, a reason.
+    `here` is the metric of all rows at once, `pooled` the number of a problem from the tied scores of its rows, or of a
+    resample of them. If it is `ranked`, only the order of the scores counts: tied scores are then those that rows are
+    ranked by. `sums` gives the metric from sums over parts of the rows, by the options, if there are such sums.
+    `complete` adds to a measurement what is no number of a problem: an interval, a p-value, a reason.
     """
 
     def __init__(
@@ -302,12 +282,3 @@ def combined(values: Sequence[float | None], reduction: Reduction) -> float | No
     if not defined or (reduction == "sum" and len(defined) < len(values)):
         return None
     return math.fsum(defined) if reduction == "sum" else math.fsum(defined) / len(defined)
-
-
-def _reduction_text(rows: OfClasses, reduction: Reduction, options: Options) -> str:
-    """The reduction as the definition states it."""
-    top = "top label"
-    if rows.binary and reduction not in {"each", "confidence"}:
-        return top if reduction == "binned" and convention(options.convention).top else "positive class"
-    names = {"top": top, "binned": top, "confidence": top, "sum": "sum over classes one-vs-rest"}
-    return names.get(reduction, "macro one-vs-rest")

@@ -120,13 +120,13 @@ def error_columns(scored: Scored, label: FloatArray) -> FloatArray:
 
 def closed_of(sums: ErrorSums, options: Options) -> float:
     """The closed form with the bins that `options` asks for."""
-    bins = losses.shuffled_bins(sums.rows, options.bin_size or default_bin_size(sums.rows))
+    bins = _bins(sums.rows, options)
     return closed(sums, bins, options.norm if bins > 1 else 1.0)
 
 
 def _from_sums(errors: ErrorSums, binary: bool, options: Options) -> Measured:
     """MVCE in closed form; None where it must be sampled, and the definition says in how many views."""
-    bins = losses.shuffled_bins(errors.rows, options.bin_size or default_bin_size(errors.rows))
+    bins = _bins(errors.rows, options)
     views, approximation = _plan(errors, bins, options)
     definition = Definition(
         "lower",
@@ -191,6 +191,10 @@ def _reduction(binary: bool) -> str:
 def default_bin_size(rows: float) -> float:
     """1000 rows, or fewer where that would leave less than 32 bins; at least one."""
     return max(1.0, min(BIN_SIZE, rows / LEAST_BINS))
+
+
+def _bins(rows: float, options: Options) -> int:
+    return losses.shuffled_bins(rows, options.bin_size or default_bin_size(rows))
 
 
 def _plan(sums: ErrorSums, bins: int, options: Options) -> tuple[int | None, str | None]:

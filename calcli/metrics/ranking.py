@@ -25,7 +25,7 @@ from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.forms import ByProblem, OfProblems, RowMean, of_ties
 from calcli.metrics.paired import Z975
 from calcli.metrics.tied import TiedScores, cumulated, dot
-from calcli.numeric.bins import run_starts, weight_below
+from calcli.numeric.bins import run_starts, totals, weight_below
 from calcli.numeric.links import drawn_in, scores
 
 WITHIN_FOLDS = "within each held-out fold"
@@ -455,8 +455,7 @@ def _sums_by_confidence(scored: Scored) -> tuple[FloatArray, ...]:
 def _cumulated(order: FloatArray, *columns: FloatArray) -> tuple[FloatArray, ...]:
     """The distinct values of `order`, rising, and of each column the sums over the first 0, 1, .. of these values."""
     distinct, block = np.unique(order, return_inverse=True)
-    sums = (np.bincount(block, column, len(distinct)) for column in columns)
-    return distinct, *(cumulated(np.asarray(each, dtype=np.float64)) for each in sums)
+    return distinct, *(cumulated(totals(block, column, len(distinct))) for column in columns)
 
 
 def _accepted(at: float, left: float, weight: FloatArray, wrong: FloatArray, square: FloatArray) -> Accepted:

@@ -126,14 +126,9 @@ class SortedRows:
         return cls(order, starts, rising[starts], label[order].astype(np.float64), sorted_weight)
 
     def pool(self, counts: FloatArray | None = None, label: FloatArray | None = None) -> TiedScores:
-        """The ties.
+        """The ties of the rows, taken `counts` times each, so that ties may be empty, or under another `label`.
 
-        Parameters
-        ----------
-        counts
-            How often each row is taken, in the rows' own order; None is once. Blocks may then be empty.
-        label
-            Other labels than the rows' own, in the rows' own order.
+        Counts and labels are in the rows' own order; None takes each row once, as it is.
         """
         y = self.label if label is None else label[self.order]
         rows = np.ones(len(self.order)) if counts is None else counts[self.order]

@@ -16,7 +16,7 @@ import numpy as np
 from calcli.batch import FloatArray, IntArray
 from calcli.numeric import moments, solve
 from calcli.numeric.moments import ScoreMoments
-from calcli.numeric.solve import Expansion
+from calcli.numeric.solve import Expand, Expansion
 
 Basis = Callable[[FloatArray, int], FloatArray]
 """From points and an order to the Taylor coefficients of the functions f, shape (functions, order + 1, points)."""
@@ -110,7 +110,7 @@ class Sample:
         rate = low + (high - low) * self.positive.weight / self.everyone.weight
         return float(np.log(rate) - np.log1p(-rate))
 
-    def log_loss(self, basis: Basis, *, smooth: bool) -> Callable[[FloatArray], Expansion]:
+    def log_loss(self, basis: Basis, *, smooth: bool) -> Expand:
         """The mean log-loss of sigmoid(theta . f), with its gradient and Hessian in theta."""
         # The loss of a row is softplus(u) - target u, and linear in the target: its second part is theta . aim, where
         # aim is the sum of target f over rows, the same at every step.

@@ -53,19 +53,17 @@ class Pooled:
     def __add__(self, other: Pooled) -> Pooled:
         step = max(self.step, other.step)
         one, two = self.at(step), other.at(step)
-        return _joined(
-            np.concatenate([one.score, two.score]),
-            np.concatenate([one.weight, two.weight]),
-            np.concatenate([one.positive, two.positive]),
-            np.concatenate([one.rows, two.rows]),
-            step,
-        )
+        return _joined(*map(np.concatenate, zip(one._columns, two._columns, strict=True)), step=step)
+
+    @property
+    def _columns(self) -> tuple[FloatArray, ...]:
+        return self.score, self.weight, self.positive, self.rows
 
     def at(self, step: float) -> Pooled:
         """With the scores in cells of this width, a power of two times their own; each is the middle of its cell."""
         if step == self.step:
             return self
-        return _joined(step * (np.floor(self.score / step) + 0.5), self.weight, self.positive, self.rows, step)
+        return _joined(step * (np.floor(self.score / step) + 0.5), *self._columns[1:], step=step)
 
     def within(self, most: int) -> Pooled:
         """With so many scores at most, two or more, in the narrowest cells that have no more; 0 is between two."""
@@ -120,12 +118,12 @@ def by_score(score: FloatArray, label: IntArray, weight: FloatArray | None) -> P
     return Pooled(score, total, np.asarray(positive), rows)
 
 
-def _joined(score: FloatArray, weight: FloatArray, positive: FloatArray, rows: FloatArray, step: float) -> Pooled:
+def _joined(score: FloatArray, *sums: FloatArray, step: float) -> Pooled:
     """Equal scores as one."""
     order = np.argsort(score, kind="stable")
     score = score[order]
     first = run_starts(score)
-    weight, positive, rows = (np.add.reduceat(each[order], first) for each in (weight, positive, rows))
+    weight, positive, rows = (np.add.reduceat(each[order], first) for each in sums)
     return Pooled(score[first], weight, positive, rows, step)
 
 
