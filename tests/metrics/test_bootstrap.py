@@ -171,7 +171,7 @@ def test_what_a_metric_knows_by_itself_is_kept():
     assert found["mvce"].p is not None
     assert found["ecce"].p == measured["ecce"].p
     assert found["hosmer_lemeshow"] == measured["hosmer_lemeshow"]
-    assert "hosmer_lemeshow" not in boot.kinds
+    assert "hosmer_lemeshow" not in boot.resampled
 
 
 def test_differences_are_paired():
