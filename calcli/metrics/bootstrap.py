@@ -32,6 +32,7 @@ from calcli.metrics.clustered import ClusterGap, ClusterSums
 from calcli.metrics.forms import Metric, ProblemMetric, Reduction, combined, problems
 from calcli.metrics.paired import chance_widened, unit_sums
 from calcli.metrics.tied import SortedRows, TiedScores, dot
+from calcli.numeric.bins import totals
 from calcli.numeric.seeded import stream
 from calcli.numeric.threads import threads as threads_allowed
 
@@ -159,7 +160,7 @@ def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable
         units, of_row = len(groups_present), of_held
 
     def draw(rng: np.random.Generator) -> FloatArray:
-        taken = np.bincount(rng.integers(0, units, units), minlength=units).astype(np.float64)
+        taken = totals(rng.integers(0, units, units), None, units)
         if groups is None and units == len(rows):
             return taken
         counts = np.zeros(len(rows))

@@ -198,7 +198,7 @@ class Cells:
         np.minimum.at(lowest, cell, ranked)
         np.maximum.at(highest, cell, ranked)
         cell += count * scored.label.astype(np.int64, copy=False)
-        sums = np.bincount(cell, scored.weight, minlength=2 * count).astype(np.float64)
+        sums = totals(cell, scored.weight, 2 * count)
         scores_there = _unless_mixed(lowest[held], highest[held])
         return cls(first + held, sums[count + held], sums[held], *scores_there)
 

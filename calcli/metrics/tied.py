@@ -13,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, LabelArray
-from calcli.numeric.bins import repeated_quantiles, run_starts, weighted_quantiles
+from calcli.numeric.bins import pooled_edges, run_starts
 from calcli.state import taken
+
+_ROUNDING = 1e-12
+"""Weights that differ by no more than this share are equal."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class TiedScores:
     def even(self) -> bool:
         """Whether all rows weigh the same, as far as ties can tell; there must be a row in each."""
         each = self.weight / self.rows
-        return bool(np.ptp(each) <= 1e-12 * each[0])
+        return bool(np.ptp(each) <= _ROUNDING * each[0])
 
     @cached_property
     def below(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -80,10 +83,7 @@ class TiedScores:
 
     def quantiles(self, count: int) -> FloatArray:
         """The quantiles at 0, 1/count, .. 1, as `calcli.numeric.bins.mass_edges` gives them for the rows."""
-        share = np.linspace(0.0, 1.0, count + 1)
-        if self.even:
-            return repeated_quantiles(self.prob, self.rows, share)
-        return weighted_quantiles(self.prob, self.rows, self.weight, share, snap=1e-12)
+        return pooled_edges(self.prob, self.rows, self.weight, count, snap=_ROUNDING)
 
     def halfway_cuts(self, count: int) -> FloatArray:
         """The inner edges of bins of equal mass as Kumar et al. (2019) cut them: the sorted rows are split as evenly

@@ -49,7 +49,7 @@ def weight_below(values: FloatArray, weight: FloatArray | None = None) -> FloatA
     Without weights it is the mid-rank less one half. A row of weight two counts as two rows of weight one.
     """
     _, place = np.unique(values, return_inverse=True)
-    mass = np.bincount(place, weight).astype(np.float64)
+    mass = totals(place, weight)
     middle: FloatArray = np.cumsum(mass) - mass / 2.0
     return middle[place]
 
@@ -164,12 +164,17 @@ def mass_edges(prob: FloatArray, count: int, weight: FloatArray | None = None) -
     return np.percentile(prob, share * 100.0)
 
 
-def pooled_edges(prob: FloatArray, rows: FloatArray, weight: FloatArray, count: int) -> FloatArray:
-    """The `mass_edges` of rows that are pooled by their value, in rising order."""
+def pooled_edges(
+    prob: FloatArray, rows: FloatArray, weight: FloatArray, count: int, *, snap: float = 0.0
+) -> FloatArray:
+    """The `mass_edges` of rows that are pooled by their value, in rising order; `snap` as in `weighted_quantiles`.
+
+    Rows whose weights differ by no more than `snap`, relative to the first, are of one weight.
+    """
     share = np.linspace(0.0, 1.0, count + 1)
     each = weight / rows
-    if each.min() < each.max():
-        return weighted_quantiles(prob, rows, weight, share)
+    if np.ptp(each) > snap * each[0]:
+        return weighted_quantiles(prob, rows, weight, share, snap=snap)
     return repeated_quantiles(prob, rows, share)
 
 

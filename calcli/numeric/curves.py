@@ -51,8 +51,7 @@ class Points:
         """From the moments about the cells' centres, as `gather` gives them."""
         rows = ScoreMoments.of({"all": sums, "positive": sums[:2]})
         m0, m2, m3, m4 = rows.moments
-        spread = np.sqrt(12.0 * m2 / m0)
-        return cls(rows.mean, np.stack([m0, np.zeros_like(m0), m2, m3, m4]), np.minimum(spread, rows.width))
+        return cls(rows.mean, np.stack([m0, np.zeros_like(m0), m2, m3, m4]), rows.extent)
 
     @classmethod
     def of_rows(cls, z: FloatArray, weight: FloatArray) -> Points:

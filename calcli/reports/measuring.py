@@ -323,15 +323,12 @@ def report_on(
         seed=seed,
         data=data,
         binding=binding.to_json(),
-        definitions=measured.definitions,
-        scores=measured.scores,
-        differences=measured.differences,
         warnings=tuple(warnings),
         artifact=artifact,
         chosen=chosen,
         groups=tuple(groups),
-        curves=measured.curves,
         rejection=tuple(rejection),
+        **vars(measured),
     )
 
 
