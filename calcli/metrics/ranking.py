@@ -345,14 +345,8 @@ def rejection_ratio(uncertainty: FloatArray, loss: FloatArray, weight: FloatArra
     Rows are rejected in the order of falling uncertainty and count as right from then on, which leaves the curve
     E(r) = sum of the losses of accepted rows / n. With A the area under it, PRR = 100 (A_random - A) /
     (A_random - A_oracle), the oracle rejecting by the loss itself. A row of mid-rank R leaves at the share
-    1 - (R - 1/2)/n, so that PRR = 100 sum l_i (R_i(u) - (n+1)/2) / sum l_i (R_i(l) - (n+1)/2).
-
-    Parameters
-    ----------
-    uncertainty, loss
-        Of each row; the loss is 0 or 1, or the squared error.
-    weight
-        Non-negative, or None for all ones.
+    1 - (R - 1/2)/n, so that PRR = 100 sum l_i (R_i(u) - (n+1)/2) / sum l_i (R_i(l) - (n+1)/2). The loss of a row is 0
+    or 1, or the squared error.
     """
     definition = Definition("higher")
     masses = np.ones(len(loss)) if weight is None else weight
@@ -370,12 +364,8 @@ def rejection_ratio(uncertainty: FloatArray, loss: FloatArray, weight: FloatArra
 def ood_auc(inside: FloatArray, outside: FloatArray, weight: FloatArray | None = None) -> Measured:
     """Area under the ROC curve of uncertainty as a score for rows from out of the domain, ties counting half.
 
-    Parameters
-    ----------
-    inside, outside
-        The uncertainty of rows from the domain, and of those from out of it.
-    weight
-        Of the rows from the domain; None for all ones. Those from out of it all count the same.
+    `inside` and `outside` are the uncertainty of rows from the domain, which may have weights, and of rows from out of
+    it, which all count the same.
     """
     definition = Definition("higher")
     masses = np.ones(len(inside)) if weight is None else weight

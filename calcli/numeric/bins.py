@@ -142,16 +142,8 @@ def mass_edges(prob: FloatArray, count: int, weight: FloatArray | None = None) -
     the first and the last one at the quantiles 0 and 1: equal weights give exactly what no weights give, and neither
     the scale of the weights nor rows of weight zero matter.
 
-    Where many rows share one value, edges coincide, and the bins between them are empty.
-
-    Parameters
-    ----------
-    prob
-        At least one value.
-    count
-        How many bins.
-    weight
-        Non-negative and not all zero, or None for all ones.
+    Where many rows share one value, edges coincide, and the bins between them are empty. There must be a row of
+    positive weight.
     """
     share = np.linspace(0.0, 1.0, count + 1)
     if weight is not None:
@@ -181,18 +173,11 @@ def pooled_edges(
 def weighted_quantiles(
     value: FloatArray, rows: FloatArray | IntArray, weight: FloatArray, share: FloatArray, *, snap: float = 0.0
 ) -> FloatArray:
-    """Quantiles of type 7 of weighted rows that are pooled by their value.
+    """Quantiles of type 7 of weighted rows that are pooled by their value, at each `share`.
 
-    Rows that share a value share their weight evenly, so that their order does not matter.
-
-    Parameters
-    ----------
-    value, rows, weight
-        The distinct values in rising order, how many rows have each of them, and the weight of these rows.
-    share
-        Where the quantiles are asked for.
-    snap
-        A quantile so near the share of an order statistic is that order statistic, not missed by rounding.
+    `value` are the distinct values in rising order, `rows` the number of rows with each of them, and `weight` that of
+    these rows, which they share evenly, so that their order does not matter. A quantile as near as `snap` to the share
+    of an order statistic is that order statistic, not missed by rounding.
     """
     half = weight / rows / 2.0
     above = np.cumsum(weight)
