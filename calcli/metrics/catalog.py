@@ -26,12 +26,12 @@ class MetricSpec:
 
     name: str
     family: Family
-    module: str
-    """The module of this package that has the metric, as a function of its name."""
+    target: str
+    """``module:function``."""
 
     summary: str
-    direction: Direction = "lower"
-    kind: Kind = "gap"
+    direction: Direction
+    kind: Kind
     """``smooth`` metrics get bootstrap intervals. ``gap`` metrics are never zero on finite data: resampling adds its
     noise to theirs, so that neither they nor their differences have an interval, and they are compared with what a
     calibrated score would show. ``test`` statistics and what isotonic regression fits to the rows get neither.
@@ -45,7 +45,8 @@ class MetricSpec:
 
     def load(self) -> Metric:
         """The metric itself."""
-        return cast("Metric", getattr(importlib.import_module(f"calcli.metrics.{self.module}"), self.name))
+        module, name = self.target.split(":")
+        return cast("Metric", getattr(importlib.import_module(module), name))
 
     def load_rows(self) -> RowLoss | None:
         """The loss of each row, before weighting, of a metric that is a mean over rows."""
@@ -56,60 +57,71 @@ class MetricSpec:
         return self.load().sums(options)
 
 
+def _spec(
+    name: str,
+    family: Family,
+    module: str,
+    summary: str,
+    *,
+    direction: Direction = "lower",
+    kind: Kind = "gap",
+    default: bool = False,
+    row_mean: bool = False,
+) -> MetricSpec:
+    return MetricSpec(name, family, f"calcli.metrics.{module}:{name}", summary, direction, kind, default, row_mean)
+
+
 # fmt: off
 METRICS = (
-    MetricSpec("nll", "proper", "proper", "mean log-loss in nats; confident errors cost most",
-               kind="smooth", default=True, row_mean=True),
-    MetricSpec("brier", "proper", "proper", "mean squared error of the probability",
-               kind="smooth", default=True, row_mean=True),
-    MetricSpec("brier_sum", "proper", "proper", "squared error summed over all classes, of two as well",
-               kind="smooth", row_mean=True),
-    MetricSpec("accuracy", "ranking", "ranking", "share of rows whose most probable class is right",
-               direction="higher", kind="smooth", row_mean=True),
-    MetricSpec("auc", "ranking", "ranking", "area under the ROC curve: how often a 1 ranks above a 0",
-               direction="higher", kind="smooth", default=True),
-    MetricSpec("pr_auc", "ranking", "ranking", "average precision",
-               direction="higher", kind="smooth"),
-    MetricSpec("prr", "ranking", "ranking",
-               "gain from rejecting the least certain rows first, in percent of an oracle's",
-               direction="higher", kind="smooth"),
-    MetricSpec("ece", "binned", "binned", "mean gap between prediction and observed rate, in bins",
-               default=True),
-    MetricSpec("rmsce", "binned", "binned", "root mean square gap over the bins"),
-    MetricSpec("mce", "binned", "binned", "largest gap of a bin"),
-    MetricSpec("classwise_ece", "binned", "binned", "mean one-vs-rest ECE of all classes"),
-    MetricSpec("ada_ece", "binned", "binned", "root mean square gap over bins of equal mass (CCL)"),
-    MetricSpec("ece_sweep", "binned", "adaptive", "ECE with the most bins whose observed rates still rise (Roelofs)"),
-    MetricSpec("ece_debiased", "binned", "binned", "root mean square gap, corrected for chance (Kumar)"),
-    MetricSpec("smooth_ece", "smoothed", "adaptive",
-               "kernel-smoothed gap with automatic bandwidth (Blasiok & Nakkiran)"),
-    MetricSpec("ecce", "smoothed", "adaptive", "range of the cumulative gap in standard deviations, with a p-value"),
-    MetricSpec("mvce", "shuffled", "multi_view", "multi-view calibration error: mean gap in random groups of rows",
-               default=True),
-    MetricSpec("cece", "clustered", "clustered", "clustered calibration error: mean gap in clusters of similar rows",
-               default=True),
-    MetricSpec("cece_ada", "clustered", "clustered", "root mean square gap over clusters: CECE as in the paper"),
-    MetricSpec("cece_mce", "clustered", "clustered", "largest gap of a cluster"),
-    MetricSpec("pud", "regression", "regression", "mean prediction divided by mean label (MBCT)",
-               direction="target", kind="smooth"),
-    MetricSpec("slope", "regression", "regression", "slope of logistic recalibration (Cox), 1 if calibrated",
-               direction="target", kind="smooth"),
-    MetricSpec("intercept", "regression", "regression",
-               "intercept of logistic recalibration with slope 1, 0 if calibrated",
-               direction="target", kind="smooth"),
-    MetricSpec("brier_reliability", "decomposition", "proper",
-               "part of the Brier score that isotonic recalibration removes"),
-    MetricSpec("brier_resolution", "decomposition", "proper", "gain of the recalibrated score over the base rate",
-               direction="higher", kind="test"),
-    MetricSpec("brier_uncertainty", "decomposition", "proper", "Brier score of the base rate alone",
-               direction="target", kind="smooth"),
-    MetricSpec("hosmer_lemeshow", "test", "diagnosis", "chi-squared over ten groups of equal mass, with a p-value",
-               kind="test"),
-    MetricSpec("spiegelhalter_z", "test", "diagnosis",
-               "Brier score less its mean if calibrated, in standard deviations",
-               direction="target", kind="test"),
-    MetricSpec("tv", "linked", "clustered", "total variation of the confidence over the edges of a graph (RECAL)",
-               kind="test"),
+    _spec("nll", "proper", "proper", "mean log-loss in nats; confident errors cost most",
+          kind="smooth", default=True, row_mean=True),
+    _spec("brier", "proper", "proper", "mean squared error of the probability",
+          kind="smooth", default=True, row_mean=True),
+    _spec("brier_sum", "proper", "proper", "squared error summed over all classes, of two as well",
+          kind="smooth", row_mean=True),
+    _spec("accuracy", "ranking", "ranking", "share of rows whose most probable class is right",
+          direction="higher", kind="smooth", row_mean=True),
+    _spec("auc", "ranking", "ranking", "area under the ROC curve: how often a 1 ranks above a 0",
+          direction="higher", kind="smooth", default=True),
+    _spec("pr_auc", "ranking", "ranking", "average precision",
+          direction="higher", kind="smooth"),
+    _spec("prr", "ranking", "ranking",
+          "gain from rejecting the least certain rows first, in percent of an oracle's",
+          direction="higher", kind="smooth"),
+    _spec("ece", "binned", "binned", "mean gap between prediction and observed rate, in bins",
+          default=True),
+    _spec("rmsce", "binned", "binned", "root mean square gap over the bins"),
+    _spec("mce", "binned", "binned", "largest gap of a bin"),
+    _spec("classwise_ece", "binned", "binned", "mean one-vs-rest ECE of all classes"),
+    _spec("ada_ece", "binned", "binned", "root mean square gap over bins of equal mass (CCL)"),
+    _spec("ece_sweep", "binned", "adaptive", "ECE with the most bins whose observed rates still rise (Roelofs)"),
+    _spec("ece_debiased", "binned", "binned", "root mean square gap, corrected for chance (Kumar)"),
+    _spec("smooth_ece", "smoothed", "adaptive", "kernel-smoothed gap with automatic bandwidth (Blasiok & Nakkiran)"),
+    _spec("ecce", "smoothed", "adaptive", "range of the cumulative gap in standard deviations, with a p-value"),
+    _spec("mvce", "shuffled", "multi_view", "multi-view calibration error: mean gap in random groups of rows",
+          default=True),
+    _spec("cece", "clustered", "clustered", "clustered calibration error: mean gap in clusters of similar rows",
+          default=True),
+    _spec("cece_ada", "clustered", "clustered", "root mean square gap over clusters: CECE as in the paper"),
+    _spec("cece_mce", "clustered", "clustered", "largest gap of a cluster"),
+    _spec("pud", "regression", "regression", "mean prediction divided by mean label (MBCT)",
+          direction="target", kind="smooth"),
+    _spec("slope", "regression", "regression", "slope of logistic recalibration (Cox), 1 if calibrated",
+          direction="target", kind="smooth"),
+    _spec("intercept", "regression", "regression", "intercept of logistic recalibration with slope 1, 0 if calibrated",
+          direction="target", kind="smooth"),
+    _spec("brier_reliability", "decomposition", "proper",
+          "part of the Brier score that isotonic recalibration removes"),
+    _spec("brier_resolution", "decomposition", "proper", "gain of the recalibrated score over the base rate",
+          direction="higher", kind="test"),
+    _spec("brier_uncertainty", "decomposition", "proper", "Brier score of the base rate alone",
+          direction="target", kind="smooth"),
+    _spec("hosmer_lemeshow", "test", "diagnosis", "chi-squared over ten groups of equal mass, with a p-value",
+          kind="test"),
+    _spec("spiegelhalter_z", "test", "diagnosis", "Brier score less its mean if calibrated, in standard deviations",
+          direction="target", kind="test"),
+    _spec("tv", "linked", "clustered", "total variation of the confidence over the edges of a graph (RECAL)",
+          kind="test"),
 )
 # fmt: on
 

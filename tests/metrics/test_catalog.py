@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from calcli.errors import UsageError
-from calcli.metrics import catalog, proper
+from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
 from calcli.metrics.clustered import ClusterGap, ClusterSums
 from calcli.metrics.forms import ProblemMetric
@@ -67,7 +69,7 @@ def nan_metric(scored, options):
 
 
 def test_numbers_that_are_none_never_leave(monkeypatch):
-    monkeypatch.setattr(proper, "nll", nan_metric)
-    found = catalog.measure([catalog.find("nll")], ROWS, Options())["nll"]
+    metric = replace(catalog.find("nll"), target=f"{__name__}:nan_metric")
+    found = catalog.measure([metric], ROWS, Options())["nll"]
     assert (found.value, found.floor, found.p, found.per_class) == (None, None, None, (0.5, None))
     assert found.reason == "the result is not a finite number"
