@@ -12,14 +12,14 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from claims import claim
 
 from calcli.metrics.adaptive import sweep_of
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.binned import gap_norm
+from calcli.metrics.binned import ada_ece
 from calcli.metrics.multi_view import ErrorSums, closed
 
 BINS = 32
@@ -60,7 +60,7 @@ MASS = Options(binning="mass")
 
 def ece(rows: Scored, bins: int) -> float:
     """Equation 14: bins of equal mass, norm 2."""
-    return gap_norm(rows, replace(MASS, bins=bins), 2.0) or 0.0
+    return ada_ece(rows, Options(bins=bins)).value or 0.0
 
 
 def ece_sweep(rows: Scored, bins: int) -> float:

@@ -102,8 +102,7 @@ def cosines(ties: TiedScores) -> FloatArray:
     mass = np.bincount(node, residual * (1.0 - upper), minlength=CELLS + 1)
     mass[1:] += np.bincount(node, residual * upper, minlength=CELLS)
     even = np.concatenate([mass, np.zeros(CELLS - 1)])
-    waves: FloatArray = np.fft.rfft(even).real
-    return waves
+    return np.fft.rfft(even).real
 
 
 def at_width(waves: FloatArray, width: float) -> float:

@@ -166,9 +166,7 @@ class Clusters:
     sha256: str | None = None
     """Of what decides, where it is kept somewhere."""
 
-    def take(self, rows: Rows) -> Clusters:
-        """The clusters of some rows."""
-        return taken(self, rows)
+    take = taken
 
     @property
     def facts(self) -> Mapping[str, object]:
@@ -186,9 +184,7 @@ class Folds:
     fold_of: IntArray
     count: int
 
-    def take(self, rows: Rows) -> Folds:
-        """The folds of some rows."""
-        return taken(self, rows)
+    take = taken
 
 
 @dataclass(frozen=True)
@@ -238,6 +234,10 @@ class Scored:
     def binary(self) -> bool:
         return self.prob.ndim == 1
 
+    @property
+    def weights(self) -> FloatArray:
+        return np.ones(len(self)) if self.weight is None else self.weight
+
     @cached_property
     def total_weight(self) -> float:
         return float(len(self)) if self.weight is None else float(self.weight.sum())
@@ -260,20 +260,14 @@ class Scored:
         """The rows for metrics that ask for the order alone: with `odds`, if there are any, as `prob`."""
         return self if self.odds is None else replace(self, prob=self.odds, odds=None)
 
-    def mean(self, values: FloatArray) -> float:
-        """The weighted mean over rows of a value for each."""
-        return self._weigh(values) / self.total_weight
-
     def mean_of(self, rows: Callable[[Scored], FloatArray]) -> float:
         """The weighted mean of `rows`, computed chunk by chunk."""
         return self.sum_of(rows) / self.total_weight
 
     def sum_of(self, rows: Callable[[Scored], FloatArray]) -> float:
         """The weighted sum of `rows`, computed chunk by chunk."""
-        return math.fsum(part._weigh(rows(part)) for part in self.parts())
-
-    def _weigh(self, values: FloatArray) -> float:
-        return float((values if self.weight is None else self.weight * values).sum())
+        sums = (rows(part).sum() if part.weight is None else (part.weight * rows(part)).sum() for part in self.parts())
+        return math.fsum(map(float, sums))
 
     def parts(self) -> Iterator[Scored]:
         """The rows in chunks and in order, with labels as int64."""

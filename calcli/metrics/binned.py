@@ -103,17 +103,10 @@ def sums_by(scored: Scored, place: IntArray, count: int) -> BinSums:
     """The sums over the rows of each of `count` bins, given the bin of every row; binary only."""
     of_label = place + count * scored.label  # one pass adds up the negative rows, then the positive ones
     weighted = scored.prob if scored.weight is None else scored.weight * scored.prob
-    weight = np.bincount(of_label, scored.weight, minlength=2 * count).reshape(2, count)
-    prob = np.bincount(of_label, weighted, minlength=2 * count).reshape(2, count)
-    noise = (
-        weighted * (1.0 - scored.prob) if scored.weight is None else weighted * (scored.weight * (1.0 - scored.prob))
-    )
-    return BinSums(
-        weight.sum(axis=0, dtype=np.float64),
-        prob.sum(axis=0),
-        weight[1].astype(np.float64),
-        np.bincount(place, noise, minlength=count).astype(np.float64),
-    )
+    weight = totals(of_label, scored.weight, 2 * count).reshape(2, count)
+    prob = totals(of_label, weighted, 2 * count).reshape(2, count)
+    rest = 1.0 - scored.prob if scored.weight is None else scored.weight * (1.0 - scored.prob)
+    return BinSums(weight.sum(axis=0), prob.sum(axis=0), weight[1], totals(place, weighted * rest, count))
 
 
 def binned_sums(scored: Scored, edges: FloatArray, name: str = "sklearn") -> BinSums:
@@ -141,11 +134,11 @@ def tied_sums(ties: TiedScores, options: Options) -> BinSums:
 
 def _without_the_dropped(sums: BinSums, name: str) -> BinSums:
     """Bin 0 holds the rows that belong to no bin: they have no gap, and may not even count among the rows."""
-    weight, prob, label, noise = (each.copy() for each in (sums.weight, sums.prob, sums.label, sums.noise))
-    prob[0] = label[0] = noise[0] = 0.0
+    kept = np.stack([sums.weight, sums.prob, sums.label, sums.noise])
+    kept[1:, 0] = 0.0
     if convention(name).least != "unbinned":
-        weight[0] = 0.0
-    return BinSums(weight, prob, label, noise)
+        kept[0, 0] = 0.0
+    return BinSums(*kept)
 
 
 def edges_of(options: Options, ties: TiedScores | None) -> FloatArray:
@@ -164,11 +157,6 @@ def _sums(scored: Scored, options: Options) -> BinSums:
     if options.binning == "width":
         return binned_sums(scored, edges_of(options, None), options.convention)
     return tied_sums(scored.ties, options)
-
-
-def gap_norm(scored: Scored, options: Options, norm: float) -> float | None:
-    """The `norm`-mean of the gaps; None if the convention leaves no row. Binary only."""
-    return _norm(_sums(scored, options), norm)
 
 
 def _norm(sums: BinSums, norm: float) -> float | None:
@@ -206,7 +194,7 @@ class EqualMassSums:
 
     @classmethod
     def of(cls, scored: Scored) -> EqualMassSums:
-        weight = np.ones(len(scored)) if scored.weight is None else scored.weight
+        weight = scored.weights
         scored = replace(scored, odds=None)
         cell = cell_of(scored)
         of_label = cell + CELLS * scored.label.astype(np.int64, copy=False)
@@ -223,20 +211,16 @@ class EqualMassSums:
     @property
     def ties(self) -> TiedScores:
         """The cells that hold rows as ties of tied rows, each at its mean probability."""
-        filled = self._held
+        filled = self.rows > 0
         positive = self.cells.positive[filled]
         weight = positive + self.cells.negative[filled]
         mean = self.prob[:, filled].sum(axis=0) / weight
         prob = np.where(self.cells.mixed[filled], mean, self.cells.lowest[filled])
         return TiedScores(prob, self.rows[filled], weight, positive, self.square[filled])
 
-    @property
-    def _held(self) -> NDArray[np.bool_]:
-        return np.asarray(self.rows > 0)
-
     def bound(self, options: Options) -> float:
         """An upper bound of the difference between the error of bins cut between cells and of bins cut between rows."""
-        filled, ties = self._held, self.ties
+        filled, ties = self.rows > 0, self.ties
         mixed = self.cells.mixed[filled]
         if not mixed.any():
             return 0.0
@@ -289,18 +273,10 @@ def _gaps(
     masses: ByProblem[EqualMassSums] | None = None,
     by_mass: bool = False,
 ) -> ProblemMetric:
-    """The `norm`-mean of the gaps of each problem.
+    """The `norm`-mean of the gaps of each problem, with its `floor` if that is asked for.
 
-    Parameters
-    ----------
-    norm, reduction
-        The exponent, and the problems.
-    floor
-        Whether it comes with what a calibrated score would show.
-    masses
-        The same of bins of equal mass from sums over cells.
-    by_mass
-        Whether bins are of equal mass whatever the options say; then there are no sums.
+    `masses` computes it from sums over cells where bins are of equal mass. With `by_mass` they are that whatever the
+    options say; then there are no sums.
     """
 
     def how(options: Options) -> Options:

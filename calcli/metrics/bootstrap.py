@@ -18,7 +18,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +29,10 @@ from calcli.metrics import multi_view
 from calcli.metrics.base import Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.clustered import ClusterGap, ClusterSums
-from calcli.metrics.forms import ProblemMetric, Reduction, combined, problems
+from calcli.metrics.forms import Metric, ProblemMetric, Reduction, combined, problems
 from calcli.metrics.paired import chance_widened, unit_sums
 from calcli.metrics.tied import SortedRows, TiedScores, dot
+from calcli.numeric.bins import totals
 from calcli.numeric.seeded import stream
 from calcli.numeric.threads import threads as threads_allowed
 
@@ -48,9 +50,6 @@ MOSTLY = 0.9
 class Bootstrap:
     """The replicates of every score."""
 
-    kinds: Mapping[str, str]
-    """``smooth``, ``gap`` or ``test``, by metric."""
-
     resampled: Mapping[str, FloatArray]
     """By smooth metric, shape (scores, replicates): the value on resampled rows, NaN where it is not defined."""
 
@@ -64,9 +63,9 @@ class Bootstrap:
         """The measurement with the results of the replicates.
 
         Smooth metrics get `lo` and `hi`, the 95 % percentile interval, unless they have an interval of their own, which
-        is better with few positives. Gap metrics get the 95 % quantile of the metric
-        of a calibrated score as `null_hi`, and, unless they have a closed form, its mean as `floor`, and how often it
-        is at least as large as `p`.
+        is better with few positives. Gap metrics get the 95 % quantile of the metric of a calibrated score as
+        `null_hi`, and, unless they have a closed form, its mean as `floor`, and how often it is at least as large as
+        `p`.
         """
         if measured.value is None:
             return measured
@@ -84,7 +83,7 @@ class Bootstrap:
             )
         if measured.lo is not None:
             return measured
-        values = _defined(self.resampled[metric][score]) if self.kinds.get(metric) == "smooth" else None
+        values = _defined(self.resampled[metric][score]) if metric in self.resampled else None
         if values is None:
             return measured
         lo, hi = np.quantile(values, (0.025, 0.975))
@@ -118,25 +117,14 @@ def bootstrap(
     groups: NDArray[np.generic] | None = None,
     threads: int | None = None,
 ) -> Bootstrap:
-    """Replicates of every metric that has any, for scores on the same rows.
+    """Replicates of every metric that has any, for scores on the same rows, which are in the same order.
 
-    Parameters
-    ----------
-    scored
-        The scores: same labels and weights, in the same order.
-    chosen, options
-        The metrics, and how they are computed.
-    replicates, seed
-        How many draws, and which.
-    groups
-        The group of each row, if groups and not rows are drawn.
-    threads
-        How many work at once; None is as many as ``--threads`` or the processors allow, up to 8. It changes no number.
+    With `groups`, the group of each row, these and not rows are drawn. As many `threads` work at once as ``--threads``
+    or the processors allow, up to 8, if they are None; their number changes no result.
     """
     scores = [Resampler(one.with_scaled_weights, chosen, options) for one in scored]
-    kinds = {metric.name: metric.kind for metric in chosen if any(metric.name in score.names for score in scores)}
-    drawn = [name for name, kind in kinds.items() if kind == "smooth"]
-    gaps = [name for name, kind in kinds.items() if kind == "gap"]
+    known = [metric for metric in chosen if any(metric.name in score.names for score in scores)]
+    drawn, gaps = ([metric.name for metric in known if metric.kind == kind] for kind in ("smooth", "gap"))
     draw = drawing(scored[0], groups)
     # NaN stays where a metric is undefined in a replicate. Threads write to different columns.
     resampled = {name: np.full((len(scores), replicates), np.nan) for name in drawn}
@@ -154,10 +142,10 @@ def bootstrap(
                 for name, value in score.by_chance(uniform, gaps).items() if uniform is not None else ():
                     calibrated[name][index, replicate] = value
 
-    if kinds and scored[0].undefined_reason is None:
+    if known and scored[0].undefined_reason is None:
         with ThreadPoolExecutor(threads or min(8, threads_allowed())) as pool:
             list(pool.map(work, range(0, replicates, CHUNK)))
-    return Bootstrap(kinds, resampled, calibrated, options.in_sample)
+    return Bootstrap(resampled, calibrated, options.in_sample)
 
 
 def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable[[np.random.Generator], FloatArray]:
@@ -172,7 +160,7 @@ def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable
         units, of_row = len(groups_present), of_held
 
     def draw(rng: np.random.Generator) -> FloatArray:
-        taken = np.bincount(rng.integers(0, units, units), minlength=units).astype(np.float64)
+        taken = totals(rng.integers(0, units, units), None, units)
         if groups is None and units == len(rows):
             return taken
         counts = np.zeros(len(rows))
@@ -182,11 +170,8 @@ def drawing(rows: Scored, groups: NDArray[np.generic] | None = None) -> Callable
     return draw
 
 
-class _Pooling(NamedTuple):
-    """The binary problems whose rows are pooled into ties, and whether by what they are ranked by."""
-
-    reduction: Reduction
-    ranked: bool
+_Pooling: TypeAlias = tuple[Reduction, bool]
+"""The binary problems whose rows are pooled into ties, and whether by what they are ranked by."""
 
 
 class Resampler:
@@ -197,127 +182,111 @@ class Resampler:
 
     def __init__(self, scored: Scored, chosen: Sequence[MetricSpec], options: Options) -> None:
         self.scored, self.options = scored, options
-        self._weight = np.ones(len(scored)) if scored.weight is None else scored.weight
+        self._weight = scored.weights
+        self._forms: dict[str, Metric] = {}
         self._rows: dict[str, FloatArray] = {}
-        self._tied: dict[str, tuple[_Pooling, ProblemMetric]] = {}
         self._sorted: dict[_Pooling, tuple[SortedRows, ...]] = {}
-        self._clusters: dict[str, ClusterGap] = {}
-        self._errors: FloatArray | None = None
-        self._if_negative: FloatArray = np.empty(0)
-        self._if_positive: FloatArray = np.empty((0, 0))
+        self._errors, self._if_negative, self._if_positive = np.empty((0, 0)), np.empty(0), np.empty((0, 0))
         self._widened = 1.0
         if scored.undefined_reason is None:
             if (top := scored.top).units is not None:
                 (gaps,) = unit_sums(top.units, self._weight * (top.label - top.prob))
                 self._widened = chance_widened(gaps)
             for metric in chosen:
-                self._prepare(metric)
-        self.names = {*self._rows, *self._tied, *self._clusters, *(("mvce",) if self._errors is not None else ())}
+                if metric.kind != "test" and self._prepare(metric.name, metric.load()):
+                    self._forms[metric.name] = metric.load()
+        self.names = self._forms.keys()
 
-    def _prepare(self, metric: MetricSpec) -> None:
-        """Everything about a metric that is the same in all replicates, by the form in which it can be computed."""
-        if metric.kind == "test":
-            return
-        form = metric.load()
+    def _prepare(self, name: str, form: Metric) -> bool:
+        """Keep what is the same in all replicates of a metric, and tell whether it can be resampled."""
         if form.rows is not None:
-            self._rows[metric.name] = self._weight * form.rows(self.scored)
+            self._rows[name] = self._weight * form.rows(self.scored)
         elif isinstance(form, ProblemMetric):
-            pooling = _Pooling(form.reduction, form.ranked and self.scored.odds is not None)
-            self._tied[metric.name] = pooling, form
+            reduction, ranked = pooling = self._pooling(form)
             if pooling not in self._sorted:
-                rows = self.scored.ranked if pooling.ranked else self.scored
-                parts = problems(rows, form.reduction, self.options)
+                parts = problems(self.scored.ranked if ranked else self.scored, reduction, self.options)
                 self._sorted[pooling] = tuple(part.sorted for part in parts)
         elif isinstance(form, ClusterGap):
-            if self.scored.clusters is not None:
-                self._clusters[metric.name] = form
-        elif metric.name == "mvce" and multi_view.mvce(self.scored, self.options).definition.views is None:
+            return self.scored.clusters is not None
+        else:
+            if form(self.scored, self.options).definition.views is not None:
+                return False
             # Closed-form MVCE is a function of sums over rows, linear in the counts, and in the labels.
             top = self.scored.top
             negative, positive = (multi_view.error_columns(top, np.full(len(top), label)) for label in (0.0, 1.0))
             self._errors = multi_view.error_columns(top, top.label.astype(np.float64))
             self._if_negative, self._if_positive = negative.sum(axis=1), positive - negative
+        return True
+
+    def _pooling(self, form: ProblemMetric) -> _Pooling:
+        return form.reduction, form.ranked and self.scored.odds is not None
 
     def resampled(self, counts: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics of the rows, each taken `counts` times."""
-        pooled: dict[_Pooling, list[TiedScores]] = {}
-        replicate: dict[str, float] = {}
         total = dot(counts, self._weight)
-        for name in wanted:
-            if name in self._rows:
-                replicate[name] = dot(counts, self._rows[name]) / total if total > 0 else math.nan
-            elif name in self._tied:
-                pooling = self._tied[name][0]
-                if pooling not in pooled:
-                    pooled[pooling] = [part.pool(counts) for part in self._sorted[pooling]]
-                replicate[name] = self._of_ties(name, pooled[pooling])
-            elif self._errors is not None and name == "mvce":
-                replicate[name] = self._mvce([dot(column, counts) for column in self._errors])
-        return replicate | self._of_clusters(replace(self.scored, weight=counts * self._weight), wanted)
+        means = {
+            name: dot(counts, self._rows[name]) / total if total > 0 else math.nan
+            for name in wanted
+            if name in self._rows
+        }
+        return means | self._numbers(
+            wanted,
+            lambda pooling: [part.pool(counts) for part in self._sorted[pooling]],
+            lambda: [dot(column, counts) for column in self._errors],
+            replace(self.scored, weight=counts * self._weight),
+        )
 
     def by_chance(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
-        """The metrics with gaps as chance would have them, one uniform number for each row."""
-        return self.calibrated(uniform, wanted) if self.scored.units is None else self.signed(uniform, wanted)
+        """The metrics with gaps as chance would have them, one uniform number for each row.
 
-    def calibrated(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
-        """The metrics with labels drawn from the score, one uniform number for each row."""
-        drawn = replace(self.scored, label=_labels(self.scored.prob, uniform))
-        replicate = self._relabelled(drawn, lambda part: part.label.astype(np.float64), wanted)
-        return replicate | self._of_clusters(drawn, wanted)
-
-    def signed(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
-        """The metrics where rows belong to units: the gaps y - p of each unit stay or change their sign, all together,
-        and grow where chance does (`chance_widened`).
-
-        Metrics over clusters of rows have none.
+        Labels are drawn from the score. Where rows belong to units, the gaps y - p of each unit stay or change their
+        sign, all together, and grow where chance does (`chance_widened`); metrics over clusters then have none.
         """
-        assert self.scored.units is not None
-        sign = np.where(uniform[self.scored.units] < 0.5, -self._widened, self._widened)
-        return self._relabelled(self.scored, lambda part: _turned(part, sign), wanted)
+        rows, units = self.scored, self.scored.units
+        sign = None if units is None else np.where(uniform[units] < 0.5, -self._widened, self._widened)
+        if sign is None:
+            rows = replace(rows, label=_labels(rows.prob, uniform))
 
-    def _relabelled(
-        self, scored: Scored, label_of: Callable[[Scored], FloatArray], wanted: Sequence[str]
+        def label_of(part: Scored) -> FloatArray:
+            # In place of signed gaps there may be labels outside of 0 and 1.
+            return part.label.astype(np.float64) if sign is None else part.prob + sign * (part.label - part.prob)
+
+        def pool(pooling: _Pooling) -> list[TiedScores]:
+            parts = zip(self._sorted[pooling], problems(rows, pooling[0], self.options), strict=True)
+            return [one.pool(label=label_of(part)) for one, part in parts]
+
+        def errors() -> list[float]:
+            label = label_of(rows.top)
+            sums: list[float] = (self._if_negative + [dot(column, label) for column in self._if_positive]).tolist()
+            return sums
+
+        return self._numbers(wanted, pool, errors, rows if sign is None else None)
+
+    def _numbers(
+        self,
+        wanted: Sequence[str],
+        pool: Callable[[_Pooling], list[TiedScores]],
+        errors: Callable[[], list[float]],
+        clustered: Scored | None,
     ) -> dict[str, float]:
-        """The metrics over sorted rows and MVCE, each binary problem with these labels."""
-        pooled: dict[_Pooling, list[TiedScores]] = {}
-        replicate: dict[str, float] = {}
+        """The metrics that are no means over rows, from tied rows, from the sums of MVCE, or from rows in clusters."""
+        pool = cache(pool)
+        values: dict[str, float | None] = {}
+        sums = None
         for name in wanted:
-            if name in self._tied:
-                pooling = self._tied[name][0]
-                if pooling not in pooled:
-                    parts = zip(self._sorted[pooling], problems(scored, pooling.reduction, self.options), strict=True)
-                    pooled[pooling] = [one.pool(label=label_of(part)) for one, part in parts]
-                replicate[name] = self._of_ties(name, pooled[pooling])
-            elif self._errors is not None and name == "mvce":
-                label = label_of(scored.top)
-                more = [dot(column, label) for column in self._if_positive]
-                replicate[name] = self._mvce((self._if_negative + more).tolist())
-        return replicate
-
-    def _of_clusters(self, rows: Scored, wanted: Sequence[str]) -> dict[str, float]:
-        """The metrics that have clusters as bins, of the same rows with other weights or labels."""
-        names = [name for name in wanted if name in self._clusters]
-        if not names:
-            return {}
-        sums = ClusterSums.of(rows)
-        values = {name: self._clusters[name].number(sums) for name in names}
+            form = self._forms.get(name)
+            if isinstance(form, ProblemMetric):
+                pooled = pool(self._pooling(form))
+                of_each = [form.pooled(ties, self.options) if ties.total > 0 else None for ties in pooled]
+                values[name] = combined(of_each, form.reduction)
+            elif isinstance(form, ClusterGap):
+                if clustered is not None:
+                    sums = sums or ClusterSums.of(clustered)
+                    values[name] = form.number(sums)
+            elif form is not None and form.rows is None:
+                found = multi_view.ErrorSums(*errors())
+                values[name] = multi_view.closed_of(found, self.options) if found.weight > 0 else None
         return {name: math.nan if value is None else value for name, value in values.items()}
-
-    def _of_ties(self, name: str, pooled: list[TiedScores]) -> float:
-        pooling, metric = self._tied[name]
-        values = [metric.pooled(ties, self.options) if ties.total > 0 else None for ties in pooled]
-        value = combined(values, pooling.reduction)
-        return math.nan if value is None else value
-
-    def _mvce(self, added: Sequence[float]) -> float:
-        sums = multi_view.ErrorSums(*added)
-        return multi_view.closed_of(sums, self.options) if sums.weight > 0 else math.nan
-
-
-def _turned(rows: Scored, sign: FloatArray) -> FloatArray:
-    """Labels in whose place the gaps have these signs and sizes; they may lie outside of 0 and 1."""
-    turned: FloatArray = rows.prob + sign * (rows.label - rows.prob)
-    return turned
 
 
 def _labels(prob: FloatArray, uniform: FloatArray) -> IntArray:

@@ -183,15 +183,12 @@ def finite(measured: Measured) -> Measured:
     def known(value: float | None) -> float | None:
         return value if value is not None and math.isfinite(value) else None
 
-    value, per_class = known(measured.value), measured.per_class
+    numbers: dict[str, Any] = {
+        name: known(getattr(measured, name)) for name in ("value", "lo", "hi", "null_hi", "floor", "p")
+    }
     return replace(
         measured,
-        value=value,
-        floor=known(measured.floor),
-        p=known(measured.p),
-        lo=known(measured.lo),
-        hi=known(measured.hi),
-        null_hi=known(measured.null_hi),
-        reason=measured.reason or ("the result is not a finite number" if value is None else None),
-        per_class=None if per_class is None else tuple(known(one) for one in per_class),
+        reason=measured.reason or ("the result is not a finite number" if numbers["value"] is None else None),
+        per_class=None if measured.per_class is None else tuple(map(known, measured.per_class)),
+        **numbers,
     )

@@ -48,7 +48,7 @@ class ClusterSums:
         if clusters is None:
             none = np.zeros((0, len(problems)))
             return cls(None, np.zeros(0), none, none)
-        weight = np.ones(len(scored)) if scored.weight is None else scored.weight
+        weight = scored.weights
         parts = [scored.one_vs_rest(index) for index in problems]
 
         def added(values: FloatArray) -> FloatArray:
@@ -73,29 +73,19 @@ class ClusterSums:
     @property
     def gaps(self) -> FloatArray:
         """|mean p - mean y| of each cluster."""
-        gaps: FloatArray = np.abs(self.error) / self.weight[:, None]
-        return gaps
+        return np.abs(self.error) / self.weight[:, None]
 
     @property
     def variances(self) -> FloatArray:
         """The variance of mean p - mean y, if the score were calibrated: sum w^2 p (1 - p) / (sum w)^2."""
-        variances: FloatArray = self.noise / np.square(self.weight)[:, None]
-        return variances
+        return self.noise / np.square(self.weight)[:, None]
 
 
 class ClusterGap(Metric):
     """A metric of the gaps of clusters.
 
-    Parameters
-    ----------
-    norm
-        As the definition states it.
-    value
-        From the clusters that hold rows to a number for each class.
-    floor
-        What a calibrated score would show, if that has a closed form, likewise.
-    note
-        What else the definition states.
+    `value` and `floor` take the clusters that hold rows to a number for each class; there is no `floor` where it has no
+    closed form. `norm` and `note` are what the definition states.
     """
 
     def __init__(

@@ -57,8 +57,7 @@ class _Groups(NamedTuple):
     @property
     def variance(self) -> FloatArray:
         """The variance of the gaps, if the score is calibrated."""
-        each: FloatArray = self.prob * self.rest / self.rows
-        return each
+        return self.prob * self.rest / self.rows
 
     @property
     def expected(self) -> float:
@@ -79,8 +78,11 @@ class _Groups(NamedTuple):
         some = self.variance > 0
         rows, prob = np.rint(self.rows[some]).astype(np.int64), self.prob[some]
         counts = stream(seed, "hosmer_lemeshow").binomial(rows, prob, (TEST_DRAWS, len(rows)))
-        drawn = ((counts / rows - prob) ** 2 / self.variance[some]).sum(axis=1)
-        return (1.0 + float(np.count_nonzero(drawn >= self.statistic * (1.0 - 1e-9)))) / (1.0 + TEST_DRAWS)
+        return _share_above(((counts / rows - prob) ** 2 / self.variance[some]).sum(axis=1), self.statistic)
+
+
+def _share_above(drawn: FloatArray, found: float) -> float:
+    return (1.0 + float(np.count_nonzero(drawn >= found * (1.0 - 1e-9)))) / (1.0 + TEST_DRAWS)
 
 
 def _p_by_unit(rows: Scored, groups: _Groups) -> float | None:
@@ -90,14 +92,13 @@ def _p_by_unit(rows: Scored, groups: _Groups) -> float | None:
     rows = rows.with_positive_weight
     assert rows.units is not None
     place = np.unique(bins.assign(rows.prob, rows.ties.quantiles(GROUPS)), return_inverse=True)[1]
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    weight = rows.weights
     gaps = unit_table(merged_units(rows.units), place, weight * (rows.label - rows.prob), len(groups.rows))
     some = groups.variance > 0
     noise = groups.variance[some] * np.bincount(place, weight)[some] ** 2
-    found, *drawn = (
-        (sums[:, some] ** 2 / noise).sum(axis=1) for sums in (gaps.sum(axis=0)[None], signed_sums(gaps, TEST_DRAWS, 0))
-    )
-    return (1.0 + float(np.count_nonzero(drawn[0] >= found * (1.0 - 1e-9)))) / (1.0 + TEST_DRAWS)
+    sums = np.concatenate([gaps.sum(axis=0)[None], signed_sums(gaps, TEST_DRAWS, 0)])[:, some]
+    found = (sums**2 / noise).sum(axis=1)
+    return _share_above(found[1:], found[0])
 
 
 def _grouped(scored: Scored, options: Options) -> Definition:
@@ -147,6 +148,10 @@ def hosmer_lemeshow(ties: TiedScores, options: Options) -> float | None:
     return statistic if math.isfinite(statistic) else None
 
 
+def _two_sided(z: float) -> float:
+    return math.erfc(abs(z) / math.sqrt(2.0))
+
+
 def _z_definition(scored: Scored, options: Options) -> Definition:
     fitted = "free of a fitted intercept and slope: fitted on these rows"
     return Definition("target", approximation=fitted if options.in_sample else None)
@@ -155,8 +160,7 @@ def _z_definition(scored: Scored, options: Options) -> Definition:
 def _z_p(result: Measured, scored: Scored, options: Options) -> Measured:
     if result.value is None:
         return result
-    p = math.erfc(abs(result.value) / math.sqrt(2.0))
-    rows = scored.top
+    p, rows = _two_sided(result.value), scored.top
     if rows.units is None:
         return replace(result, p=p)
     if options.in_sample:
@@ -240,7 +244,7 @@ def diagnose(sums: GapSums) -> Diagnosis | None:
     test = joint_test(sums)
     happened, predicted = (float(each.sum()) / sums.total for each in (sums.positive, sums.sums[3]))
     cox = _Cox.of(sums)
-    found = _faults(sums, cox, test.shift_p, low=happened > predicted) if test.p <= LEVEL else _Found((), None)
+    faults, shape_p = _faults(sums, cox, test.shift_p, low=happened > predicted) if test.p <= LEVEL else ((), None)
     return Diagnosis(
         p=test.p,
         level=LEVEL,
@@ -250,13 +254,9 @@ def diagnose(sums: GapSums) -> Diagnosis | None:
         detectable=test.detectable if test.detectable > 0 else None,
         slope=None if cox is None else float(cox.both[1]),
         slope_p=None if cox is None else _two_sided(cox.slope_z),
-        shape_p=found.shape_p,
-        faults=found.faults,
+        shape_p=shape_p,
+        faults=faults,
     )
-
-
-def _two_sided(z: float) -> float:
-    return math.erfc(abs(z) / math.sqrt(2.0))
 
 
 class _Cox(NamedTuple):
@@ -294,33 +294,27 @@ def _score(sums: GapSums, prob: FloatArray, direction: FloatArray, fitted: Float
     return float((sums.positive - sums.sums[1] * prob) @ free) / math.sqrt(variance) if variance > 0 else 0.0
 
 
-class _Found(NamedTuple):
-    faults: tuple[Fault, ...]
-    shape_p: float | None
+def _faults(sums: GapSums, cox: _Cox | None, shift_p: float, *, low: bool) -> tuple[tuple[Fault, ...], float | None]:
+    """The findings of the three tests, and the p-value of the last one, of the shape.
 
-
-def _faults(sums: GapSums, cox: _Cox | None, shift_p: float, *, low: bool) -> _Found:
-    """The findings of the three tests; `gains` is twice the log-likelihood that mending each fault would add."""
+    `gains` is twice the log-likelihood that mending each fault would add.
+    """
     level: Fault = "low" if low else "high"
     if cox is None:
-        return _Found((level,) if shift_p <= LEVEL else ("shape",), None)
-    shape = _shape(sums, cox.both)
+        return (level,) if shift_p <= LEVEL else ("shape",), None
+    shape_p, gain = _shape(sums, cox.both)
     names: tuple[Fault, ...] = (level, "over" if cox.both[1] < 1.0 else "under", "shape")
-    gains = (cox.shift_z**2 - 1.0, cox.slope_z**2 - 1.0, shape.gain)
-    adjusted = holm([shift_p, _two_sided(cox.slope_z), shape.p])
+    gains = (cox.shift_z**2 - 1.0, cox.slope_z**2 - 1.0, gain)
+    adjusted = holm([shift_p, _two_sided(cox.slope_z), shape_p])
     found = [(-gain, name) for name, gain, p in zip(names, gains, adjusted, strict=True) if (p or 0.0) <= LEVEL]
-    return _Found(tuple(name for _, name in sorted(found)) or ("shape",), shape.p)
+    return tuple(name for _, name in sorted(found)) or ("shape",), shape_p
 
 
-class _Shape(NamedTuple):
-    p: float
-    gain: float
+def _shape(sums: GapSums, both: FloatArray) -> tuple[float, float]:
+    """The p-value and the gain of the gaps over bins of equal weight that intercept and slope leave.
 
-
-def _shape(sums: GapSums, both: FloatArray) -> _Shape:
-    """The gaps over bins of equal weight that intercept and slope leave, against labels drawn from the fit.
-
-    What a refit would take off each draw is projected out of it: for small gaps that is the same.
+    The gaps are held against labels drawn from the fit. What a refit would take off each draw is projected out of it:
+    for small gaps that is the same.
     """
     basis = np.stack([np.ones(len(sums.cell)), sums.log_odds])
     prob = sigmoid(both @ basis)
@@ -339,4 +333,4 @@ def _shape(sums: GapSums, both: FloatArray) -> _Shape:
         left = drawn - (drawn @ taken.T) @ (basis * bend)
         size = ((np.concatenate([found, left]) @ bins) ** 2 / noise).sum(axis=1)
         p = max(p, float(at_least(size)[0]))
-    return _Shape(p, float(size[0]) - max(0, bins.shape[1] - 2))
+    return p, float(size[0]) - max(0, bins.shape[1] - 2)

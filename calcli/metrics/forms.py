@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from calcli.batch import FloatArray
 from calcli.metrics.base import Definition, Measured, Options, Scored
@@ -24,14 +24,10 @@ Reduction = Literal["top", "confidence", "binned", "macro", "each", "sum"]
 convention takes. ``macro``: the mean over classes one-vs-rest. ``each``: that mean for two classes, too. ``sum``: the
 sum over classes one-vs-rest."""
 
+_TOP = "top label"
+
 RowLoss = Callable[[Scored], FloatArray]
 """The loss of each row, before weighting."""
-
-
-class Sums(Protocol):
-    """Sums over parts of the rows add up to those over all."""
-
-    def __add__(self, other: Any, /) -> Self: ...
 
 
 S = TypeVar("S")
@@ -80,14 +76,7 @@ class LossSums:
 class RowMean(Metric):
     """The weighted mean over rows of a loss.
 
-    Parameters
-    ----------
-    rows
-        The loss of each row.
-    definition
-        For two classes, and for more.
-    one_vs_rest
-        Whether it has a value for each of more than two classes.
+    There is a definition for two classes, and one for more, of which each may have a value of its own (`one_vs_rest`).
     """
 
     def __init__(self, rows: RowLoss, definition: tuple[Definition, Definition], *, one_vs_rest: bool = True) -> None:
@@ -125,13 +114,6 @@ def row_mean(two: Definition, more: Definition | None = None) -> Callable[[RowLo
     return lambda rows: RowMean(rows, (two, more or two))
 
 
-class OfClasses(Protocol):
-    """Rows, or sums over them."""
-
-    @property
-    def binary(self) -> bool: ...
-
-
 @dataclass(frozen=True, slots=True)
 class OfProblems(Generic[S]):
     """The sums of each binary problem of a metric."""
@@ -142,7 +124,7 @@ class OfProblems(Generic[S]):
     parts: tuple[S, ...]
     """The problems whose numbers are combined."""
 
-    rest: tuple[S, ...]
+    rest: tuple[S, ...] = ()
     """Each class against the others, for `Measured.per_class`; empty where `parts` are these already."""
 
     __add__ = added
@@ -172,74 +154,62 @@ class ByProblem(Generic[S]):
 
     def measure(self, scored: Scored, options: Options) -> Measured:
         """The metric of all rows, one problem after the other."""
-        definition = self._definition([scored], options)
+        definition = self._definition([scored], scored.binary, options)
         if scored.undefined_reason:
             return Measured(None, definition, reason=scored.undefined_reason)
-        values: list[float | None] = []
-        floor = None
-        for one in problems(scored, self.reduction, options):
-            sums = self.of(one, options)
-            values.append(self.value(sums, options))
-            floor = None if self.floor is None or values[-1] is None else self.floor(sums, options)
-        rest = [self.value(self.of(one, options), options) for one in self._rest(scored, options)]
-        return self._assembled(values, rest, definition, floor, binary=scored.binary)
+        return self._assembled(scored.binary, *self._sums(scored, options), definition, options)
 
     def gather(self, scored: Scored, options: Options) -> OfProblems[S]:
         """The sums of all problems."""
-        parts = tuple(self.of(one, options) for one in problems(scored, self.reduction, options))
-        return OfProblems(scored.binary, parts, tuple(self.of(one, options) for one in self._rest(scored, options)))
+        parts, rest = self._sums(scored, options)
+        return OfProblems(scored.binary, tuple(parts), tuple(rest))
 
     def finish(self, scores: Sequence[OfProblems[S]], options: Options) -> list[Measured]:
         """The metric of several scores of the same rows, from the sums of each."""
-        definition = self._definition(scores, options)
-        found = []
-        for sums in scores:
-            values, rest = ([self.value(one, options) for one in part] for part in (sums.parts, sums.rest))
-            floor = None if self.floor is None or values[0] is None else self.floor(sums.parts[0], options)
-            found.append(self._assembled(values, rest, definition, floor, binary=sums.binary))
-        return found
+        definition = self._definition(scores, scores[0].binary, options)
+        return [self._assembled(sums.binary, sums.parts, sums.rest, definition, options) for sums in scores]
 
-    def _definition(self, scores: Sequence[OfClasses], options: Options) -> Definition:
-        return replace(self.definition(scores, options), reduction=_reduction_text(scores[0], self.reduction, options))
+    def _definition(self, scores: Sequence[Any], binary: bool, options: Options) -> Definition:
+        """The definition with the reduction in words."""
+        text = {"top": _TOP, "binned": _TOP, "confidence": _TOP, "sum": "sum over classes one-vs-rest"}
+        reduction = text.get(self.reduction, "macro one-vs-rest")
+        if binary and self.reduction not in {"each", "confidence"}:
+            top = self.reduction == "binned" and convention(options.convention).top
+            reduction = _TOP if top else "positive class"
+        return replace(self.definition(scores, options), reduction=reduction)
 
-    def _rest(self, scored: Scored, options: Options) -> tuple[Scored, ...]:
-        """The problems of each class, where there are more than two and these are not what is measured."""
+    def _sums(self, scored: Scored, options: Options) -> tuple[Iterator[S], Iterator[S]]:
+        """The sums of each problem, and of each class where there are more than two and these are not the problems."""
         known = scored.binary or self.reduction in {"macro", "each", "sum", "confidence"}
-        return () if known else problems(scored, "macro", options)
+        return (self.of(one, options) for one in problems(scored, self.reduction, options)), (
+            self.of(one, options) for one in (() if known else problems(scored, "macro", options))
+        )
 
     def _assembled(
-        self,
-        values: Sequence[float | None],
-        rest: Sequence[float | None],
-        definition: Definition,
-        floor: float | None,
-        *,
-        binary: bool,
+        self, binary: bool, parts: Iterable[S], rest: Iterable[S], definition: Definition, options: Options
     ) -> Measured:
+        values: list[float | None] = []
+        floor = None
+        for sums in parts:
+            values.append(self.value(sums, options))
+            floor = None if self.floor is None or values[-1] is None else self.floor(sums, options)
         value = combined(values, self.reduction)
         reason = self.undefined if value is None else None
         left_out = [str(index) for index, one in enumerate(values) if one is None]
         if value is not None and left_out:
             reason = f"mean over {len(values) - len(left_out)} classes; not defined for class {', '.join(left_out)}"
-        per_class = None if binary or self.reduction == "confidence" else tuple(rest or values)
+        of_class = [self.value(sums, options) for sums in rest] or values
+        per_class = None if binary or self.reduction == "confidence" else tuple(of_class)
         return Measured(value, definition, reason=reason, per_class=per_class, floor=floor)
 
 
 class ProblemMetric(Metric):
     """A metric that is a number for each binary problem.
 
-    Parameters
-    ----------
-    here
-        The metric of all rows at once.
-    pooled
-        The number of a problem from the tied scores of its rows, or of a resample of them.
-    sums
-        The metric from sums over parts of the rows, by the options; None where there are no such sums.
-    ranked
-        Whether only the order of the scores counts: tied scores are then those that rows are ranked by.
-    complete
-        Adds to a measurement of these rows what is no number of a problem: an interval, a p-value, a reason.
+    `here` is the metric of all rows at once, `pooled` the number of a problem from the tied scores of its rows, or of a
+    resample of them. If it is `ranked`, only the order of the scores counts: tied scores are then those that rows are
+    ranked by. `sums` gives the metric from sums over parts of the rows, by the options, if there are such sums.
+    `complete` adds to a measurement what is no number of a problem: an interval, a p-value, a reason.
     """
 
     def __init__(
@@ -312,12 +282,3 @@ def combined(values: Sequence[float | None], reduction: Reduction) -> float | No
     if not defined or (reduction == "sum" and len(defined) < len(values)):
         return None
     return math.fsum(defined) if reduction == "sum" else math.fsum(defined) / len(defined)
-
-
-def _reduction_text(rows: OfClasses, reduction: Reduction, options: Options) -> str:
-    """The reduction as the definition states it."""
-    top = "top label"
-    if rows.binary and reduction not in {"each", "confidence"}:
-        return top if reduction == "binned" and convention(options.convention).top else "positive class"
-    names = {"top": top, "binned": top, "confidence": top, "sum": "sum over classes one-vs-rest"}
-    return names.get(reduction, "macro one-vs-rest")

@@ -28,25 +28,13 @@ MANY = "it needs all rows at once, and so many are not held"
 class Gathered:
     """The sums over the rows so far, for each metric and score.
 
-    Parameters
-    ----------
-    chosen, options
-        The metrics, and how they are computed.
-    empty
-        A `Scored` without rows for each score.
-    against
-        The scores, by their places, from which the differences of the others are wanted.
+    `empty` holds a `Scored` without rows for each score; `pairs` are the places of scores that are compared.
     """
 
     def __init__(
-        self,
-        chosen: Sequence[MetricSpec],
-        options: Options,
-        empty: Sequence[Scored],
-        against: Sequence[int] = (0,),
+        self, chosen: Sequence[MetricSpec], options: Options, empty: Sequence[Scored], pairs: Sequence[tuple[int, int]]
     ) -> None:
-        self._chosen, self._options, self._empty = chosen, options, empty
-        self.pairs = [(one, other) for other in against for one in range(len(empty)) if one != other]
+        self._chosen, self._options, self._empty, self.pairs = chosen, options, empty, pairs
         self._weight = 0.0
         self._sums: dict[str, list[Any]] = {}
         self._paired: dict[str, list[PairedSums]] = {}
@@ -90,7 +78,7 @@ class Gathered:
 
     def difference(self, pair: tuple[int, int], metric: str) -> Paired | None:
         """The one score of a pair less the other, in a metric that is a mean over rows; None for others."""
-        return self._paired[metric][self.pairs.index(pair)].difference() if metric in self._paired else None
+        return self.pair_sums(pair, metric).difference() if metric in self._paired else None
 
 
 def _add_up(totals: dict[str, list[Any]], name: str, more: list[Any]) -> None:
@@ -120,7 +108,7 @@ class UnitMeans:
 
     def add(self, scored: Sequence[Scored], chosen: Sequence[MetricSpec], units: IntArray) -> None:
         """Add rows; `units` is the bucket of each row's unit."""
-        weight = scored[0].weight if scored[0].weight is not None else np.ones(len(units))
+        weight = scored[0].weights
         self.weight += totals(units, weight, UNITS)
         for metric in chosen:
             if (per_row := metric.load_rows()) is not None:
@@ -150,4 +138,4 @@ class UnitMeans:
             with np.errstate(invalid="ignore"):  # of few units none may be drawn
                 for name, sums in self.sums.items():
                     drawn[name][:, start:end] = sums[:, held] @ counts.T / (counts @ self.weight[held])
-        return Bootstrap(dict.fromkeys(drawn, "smooth"), drawn, {})
+        return Bootstrap(drawn, {})

@@ -20,7 +20,7 @@ import numpy as np
 
 from calcli.batch import FloatArray, spans
 from calcli.metrics.base import Definition, Measured, Options, Scored
-from calcli.metrics.forms import Additive, Metric
+from calcli.metrics.forms import Additive, Metric, OfProblems
 from calcli.numeric import losses
 from calcli.numeric.seeded import stream
 from calcli.state import added
@@ -103,8 +103,8 @@ class ErrorSums:
 
 def error_columns(scored: Scored, label: FloatArray) -> FloatArray:
     """The contribution of each row to the fields of `ErrorSums` with the labels `label`, shape (fields, n)."""
-    weight = np.ones(len(scored)) if scored.weight is None else scored.weight
-    prob, square = scored.prob, np.square(weight)
+    prob, weight = scored.prob, scored.weights
+    square = np.square(weight)
     columns = (
         (weight > 0).astype(np.float64),
         weight * (prob - label),
@@ -120,30 +120,19 @@ def error_columns(scored: Scored, label: FloatArray) -> FloatArray:
 
 def closed_of(sums: ErrorSums, options: Options) -> float:
     """The closed form with the bins that `options` asks for."""
-    bins = losses.shuffled_bins(sums.rows, options.bin_size or default_bin_size(sums.rows))
+    bins = _bins(sums.rows, options)
     return closed(sums, bins, options.norm if bins > 1 else 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class TopSums:
-    """The sums of the positive class, or of the predicted one."""
-
-    errors: ErrorSums
-    binary: bool
-
-    __add__ = added
-
-
-def _from_sums(sums: TopSums, options: Options) -> Measured:
+def _from_sums(errors: ErrorSums, binary: bool, options: Options) -> Measured:
     """MVCE in closed form; None where it must be sampled, and the definition says in how many views."""
-    errors = sums.errors
-    bins = losses.shuffled_bins(errors.rows, options.bin_size or default_bin_size(errors.rows))
+    bins = _bins(errors.rows, options)
     views, approximation = _plan(errors, bins, options)
     definition = Definition(
         "lower",
         bins=bins,
         binning="shuffled",
-        reduction=_reduction(sums.binary),
+        reduction=_reduction(binary),
         norm=options.norm,
         views=views,
         bin_size=errors.rows / bins,
@@ -164,7 +153,7 @@ class Mvce(Metric):
             return Measured(None, unknown, reason=scored.undefined_reason)
         # The closed form, or else its definition with the number of views to sample.
         rows = scored.top.with_positive_weight
-        measurement = _from_sums(TopSums(ErrorSums.of(rows), scored.binary), options)
+        measurement = _from_sums(ErrorSums.of(rows), scored.binary, options)
         bins, views = measurement.definition.bins, measurement.definition.views
         if bins is None or views is None:
             return measurement
@@ -172,15 +161,15 @@ class Mvce(Metric):
         floor = sampled_floor(rows, bins, views, options.norm, stream(options.seed, "mvce", "floor"))
         return Measured(value, measurement.definition, floor=floor)
 
-    def sums(self, options: Options) -> Additive[TopSums]:
+    def sums(self, options: Options) -> Additive[OfProblems[ErrorSums]]:
         return self
 
-    def gather(self, scored: Scored, options: Options) -> TopSums:
-        return TopSums(ErrorSums.of(scored.top.with_positive_weight), scored.binary)
+    def gather(self, scored: Scored, options: Options) -> OfProblems[ErrorSums]:
+        return OfProblems(scored.binary, (ErrorSums.of(scored.top.with_positive_weight),))
 
-    def finish(self, scores: Sequence[TopSums], options: Options) -> list[Measured]:
-        alike = replace(options, rarer=min(sums.errors.rarer for sums in scores))
-        return [_from_sums(sums, alike) for sums in scores]
+    def finish(self, scores: Sequence[OfProblems[ErrorSums]], options: Options) -> list[Measured]:
+        alike = replace(options, rarer=min(sums.parts[0].rarer for sums in scores))
+        return [_from_sums(sums.parts[0], sums.binary, alike) for sums in scores]
 
     def settled(self, scored: Sequence[Scored], options: Options) -> Options:
         """Options with which, if the MVCE of one of these scores is sampled, that of all is."""
@@ -202,6 +191,10 @@ def _reduction(binary: bool) -> str:
 def default_bin_size(rows: float) -> float:
     """1000 rows, or fewer where that would leave less than 32 bins; at least one."""
     return max(1.0, min(BIN_SIZE, rows / LEAST_BINS))
+
+
+def _bins(rows: float, options: Options) -> int:
+    return losses.shuffled_bins(rows, options.bin_size or default_bin_size(rows))
 
 
 def _plan(sums: ErrorSums, bins: int, options: Options) -> tuple[int | None, str | None]:

@@ -27,7 +27,7 @@ from calcli.batch import FloatArray, IntArray
 from calcli.metrics.base import Scored
 from calcli.metrics.joint_test import GapSums
 from calcli.metrics.paired import merged_units, of_units, unit_sums
-from calcli.numeric.binomial import TailTest, cell_test, sum_test
+from calcli.numeric.binomial import cell_test, sum_test
 from calcli.numeric.bins import totals
 from calcli.numeric.seeded import stream
 
@@ -55,39 +55,25 @@ class Detectable:
 
 
 def by_group(scored: Scored, groups: IntArray, count: int) -> tuple[Detectable, ...]:
-    """Each of `count` groups of rows; more than two classes are judged by the predicted one.
-
-    Parameters
-    ----------
-    scored
-        All rows.
-    groups, count
-        The group of each row, 0 .. count - 1.
-    """
+    """Each of `count` groups, by the group of each row; of more than two classes the predicted one is judged."""
     top = scored.with_scaled_weights.top
-    weight = np.ones(len(top)) if top.weight is None else top.weight
-
+    weight = top.weights
     rows, total = totals(groups, (weight > 0).astype(np.float64), count), totals(groups, weight, count)
     variance = totals(groups, weight**2 * top.prob * (1.0 - top.prob), count)
     order = np.argsort(groups, kind="stable")
     ends = np.searchsorted(groups[order], np.arange(count + 1))
-    tests = [_test(top, order[ends[group] : ends[group + 1]]) for group in range(count)]
-    known = total > 0
-    if top.units is not None:
-        for group in range(count):
-            by_unit = _by_unit(top.take(order[ends[group] : ends[group + 1]]))
-            known[group] &= by_unit.p is not None  # of a single unit nothing is known
-            variance[group] = max(variance[group], by_unit.variance)
-            tests[group] = tests[group]._replace(p=max(tests[group].p, by_unit.p or 0.0))
-    return tuple(
-        Detectable(
-            rows=int(rows[group]),
-            detectable=POWER * math.sqrt(variance[group]) / total[group] if variance[group] > 0 else None,
-            p=tests[group].p if known[group] else None,
-            least=tests[group].least if known[group] else None,
-        )
-        for group in range(count)
-    )
+    found = []
+    for group in range(count):
+        place = order[ends[group] : ends[group + 1]]
+        p, least = sum_test(top.prob[place], top.label[place], None if top.weight is None else top.weight[place])
+        known, noise = total[group] > 0, variance[group]
+        if top.units is not None:
+            by_unit, noise_by_unit = _by_unit(top.take(place))
+            known &= by_unit is not None  # of a single unit nothing is known
+            p, noise = max(p, by_unit or 0.0), max(noise, noise_by_unit)
+        detectable = POWER * math.sqrt(noise) / total[group] if noise > 0 else None
+        found.append(Detectable(int(rows[group]), detectable, p if known else None, least if known else None))
+    return tuple(found)
 
 
 def of_cells(gaps: GapSums) -> Detectable:
@@ -103,23 +89,12 @@ def of_cells(gaps: GapSums) -> Detectable:
     return Detectable(int(rows.sum()), detectable, *test)
 
 
-def _test(rows: Scored, place: IntArray) -> TailTest:
-    return sum_test(rows.prob[place], rows.label[place], None if rows.weight is None else rows.weight[place])
-
-
-class _ByUnit(NamedTuple):
+def _by_unit(rows: Scored) -> tuple[float | None, float]:
     """The p-value of the mean of y - p over units, None of fewer than two, and the variance of its sum."""
-
-    p: float | None
-    variance: float
-
-
-def _by_unit(rows: Scored) -> _ByUnit:
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     assert rows.units is not None
-    gap, mass = unit_sums(rows.units, weight * (rows.label - rows.prob), weight)
+    gap, mass = unit_sums(rows.units, rows.weights * (rows.label - rows.prob), rows.weights)
     found = of_units(gap, mass)
-    return _ByUnit(found.p, float(np.square(gap - (found.value or 0.0) * mass).sum()))
+    return found.p, float(np.square(gap - (found.value or 0.0) * mass).sum())
 
 
 def adjusted(tests: Sequence[tuple[float | None, float | None]], level: float = 0.05) -> tuple[float | None, ...]:
@@ -197,7 +172,7 @@ def _sums_by_unit(
     w = np.ones(rows) if weight is None else weight / weight.max()
     place = merged_units(np.arange(rows) if units is None else units, seed)
     count = int(place.max()) + 1
-    mass = np.bincount(place, w, count).astype(np.float64)
+    mass = totals(place, w, count)
     held = mass > 0
-    sums = np.stack([np.bincount(place, w * loss, count) for loss in losses], axis=1).astype(np.float64)
+    sums = np.stack([totals(place, w * loss, count) for loss in losses], axis=1)
     return mass[held], sums[held]

@@ -25,7 +25,7 @@ from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.forms import ByProblem, OfProblems, RowMean, of_ties
 from calcli.metrics.paired import Z975
 from calcli.metrics.tied import TiedScores, cumulated, dot
-from calcli.numeric.bins import weight_below
+from calcli.numeric.bins import run_starts, totals, weight_below
 from calcli.numeric.links import drawn_in, scores
 
 WITHIN_FOLDS = "within each held-out fold"
@@ -116,7 +116,7 @@ def _tied(scored: Scored, weight: FloatArray) -> Iterator[tuple[FloatArray, Floa
         rows = scored.order[some]
         prob = np.concatenate([last, scored.prob[rows]])
         signed = np.where(scored.label[rows] == 1, weight[rows], -weight[rows])
-        starts = np.flatnonzero(np.concatenate([[True], prob[1:] != prob[:-1]]))
+        starts = run_starts(prob)
         low = np.add.reduceat(np.concatenate([low, np.maximum(-signed, 0.0)]), starts)
         high = np.add.reduceat(np.concatenate([high, np.maximum(signed, 0.0)]), starts)
         yield low[:-1], high[:-1]  # more rows may share the last
@@ -198,7 +198,7 @@ class Cells:
         np.minimum.at(lowest, cell, ranked)
         np.maximum.at(highest, cell, ranked)
         cell += count * scored.label.astype(np.int64, copy=False)
-        sums = np.bincount(cell, scored.weight, minlength=2 * count).astype(np.float64)
+        sums = totals(cell, scored.weight, 2 * count)
         scores_there = _unless_mixed(lowest[held], highest[held])
         return cls(first + held, sums[count + held], sums[held], *scores_there)
 
@@ -345,14 +345,8 @@ def rejection_ratio(uncertainty: FloatArray, loss: FloatArray, weight: FloatArra
     Rows are rejected in the order of falling uncertainty and count as right from then on, which leaves the curve
     E(r) = sum of the losses of accepted rows / n. With A the area under it, PRR = 100 (A_random - A) /
     (A_random - A_oracle), the oracle rejecting by the loss itself. A row of mid-rank R leaves at the share
-    1 - (R - 1/2)/n, so that PRR = 100 sum l_i (R_i(u) - (n+1)/2) / sum l_i (R_i(l) - (n+1)/2).
-
-    Parameters
-    ----------
-    uncertainty, loss
-        Of each row; the loss is 0 or 1, or the squared error.
-    weight
-        Non-negative, or None for all ones.
+    1 - (R - 1/2)/n, so that PRR = 100 sum l_i (R_i(u) - (n+1)/2) / sum l_i (R_i(l) - (n+1)/2). The loss of a row is 0
+    or 1, or the squared error.
     """
     definition = Definition("higher")
     masses = np.ones(len(loss)) if weight is None else weight
@@ -370,12 +364,8 @@ def rejection_ratio(uncertainty: FloatArray, loss: FloatArray, weight: FloatArra
 def ood_auc(inside: FloatArray, outside: FloatArray, weight: FloatArray | None = None) -> Measured:
     """Area under the ROC curve of uncertainty as a score for rows from out of the domain, ties counting half.
 
-    Parameters
-    ----------
-    inside, outside
-        The uncertainty of rows from the domain, and of those from out of it.
-    weight
-        Of the rows from the domain; None for all ones. Those from out of it all count the same.
+    `inside` and `outside` are the uncertainty of rows from the domain, which may have weights, and of rows from out of
+    it, which all count the same.
     """
     definition = Definition("higher")
     masses = np.ones(len(inside)) if weight is None else weight
@@ -448,15 +438,14 @@ def rejection_curve(
 def _sums_by_confidence(scored: Scored) -> tuple[FloatArray, ...]:
     """1 - p of the predicted class, and over the surest rows the sums of w, of w where wrong, and of w^2."""
     top = scored.prob.max(axis=1) if not scored.binary else np.maximum(scored.prob, 1.0 - scored.prob)
-    weight = np.ones(len(scored)) if scored.weight is None else scored.weight
+    weight = scored.weights
     return _cumulated(1.0 - top, weight, weight * (1.0 - accuracy_rows(scored)), np.square(weight))
 
 
 def _cumulated(order: FloatArray, *columns: FloatArray) -> tuple[FloatArray, ...]:
     """The distinct values of `order`, rising, and of each column the sums over the first 0, 1, .. of these values."""
     distinct, block = np.unique(order, return_inverse=True)
-    sums = (np.bincount(block, column, len(distinct)) for column in columns)
-    return distinct, *(cumulated(np.asarray(each, dtype=np.float64)) for each in sums)
+    return distinct, *(cumulated(totals(block, column, len(distinct))) for column in columns)
 
 
 def _accepted(at: float, left: float, weight: FloatArray, wrong: FloatArray, square: FloatArray) -> Accepted:

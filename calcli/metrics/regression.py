@@ -9,7 +9,6 @@ MBCT, definition 4 and equation 6).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -22,7 +21,7 @@ from calcli.metrics.forms import of_ties
 from calcli.metrics.paired import Z975, Paired, by_unit, unit_sums
 from calcli.metrics.tied import TiedScores, dot
 from calcli.numeric.links import logit, sigmoid, softplus
-from calcli.numeric.solve import Expansion, minimum, newton, refined
+from calcli.numeric.solve import Expand, Expansion, minimum, newton, refined
 
 FEW = 200.0
 """With fewer rows of the rarer label intervals are those of the likelihood, else of the sandwich."""
@@ -192,7 +191,7 @@ def recalibration(ties: TiedScores, free: Literal["both", "intercept", "slope"] 
     return theta
 
 
-def _loss(ties: TiedScores, offset: FloatArray, basis: FloatArray) -> Callable[[FloatArray], Expansion]:
+def _loss(ties: TiedScores, offset: FloatArray, basis: FloatArray) -> Expand:
     """The mean log-loss of sigmoid(offset + theta . basis), with its derivatives.
 
     Its sums are made on this thread alone. The bootstrap calls it from several, and where those of the linear algebra
@@ -211,7 +210,7 @@ def _loss(ties: TiedScores, offset: FloatArray, basis: FloatArray) -> Callable[[
     return expand
 
 
-def _small_terms(ties: TiedScores, offset: FloatArray, basis: FloatArray) -> Callable[[FloatArray], Expansion]:
+def _small_terms(ties: TiedScores, offset: FloatArray, basis: FloatArray) -> Expand:
     """As `_loss`, from what each label adds by itself, which is small where the prediction is right."""
     positive, negative = ties.positive / ties.total, (ties.weight - ties.positive) / ties.total
 
@@ -226,7 +225,7 @@ def _small_terms(ties: TiedScores, offset: FloatArray, basis: FloatArray) -> Cal
     return expand
 
 
-def _balanced(expand: Callable[[FloatArray], Expansion]) -> float:
+def _balanced(expand: Expand) -> float:
     """Where the gradient in the intercept, which only rises, changes its sign: far out Newton's steps miss it."""
     from scipy.optimize import brentq
 

@@ -13,7 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, LabelArray, taken
-from calcli.numeric.bins import repeated_quantiles, weighted_quantiles
+from calcli.numeric.bins import pooled_edges, run_starts
+
+_ROUNDING = 1e-12
+"""Weights that differ by no more than this share are equal."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class TiedScores:
     def even(self) -> bool:
         """Whether all rows weigh the same, as far as ties can tell; there must be a row in each."""
         each = self.weight / self.rows
-        return bool(np.ptp(each) <= 1e-12 * each[0])
+        return bool(np.ptp(each) <= _ROUNDING * each[0])
 
     @cached_property
     def below(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -60,8 +63,7 @@ class TiedScores:
 
     def between(self, cuts: FloatArray, below: FloatArray) -> FloatArray:
         """The sums over the rows between cuts, from those over the first ties; tied rows share evenly."""
-        sums: FloatArray = np.diff(np.interp(cuts, self.below[0], below))
-        return sums
+        return np.diff(np.interp(cuts, self.below[0], below))
 
     def cuts(self, count: int) -> FloatArray:
         """After how many rows each of `count` bins of equal mass begins, and the last one ends.
@@ -80,10 +82,7 @@ class TiedScores:
 
     def quantiles(self, count: int) -> FloatArray:
         """The quantiles at 0, 1/count, .. 1, as `calcli.numeric.bins.mass_edges` gives them for the rows."""
-        share = np.linspace(0.0, 1.0, count + 1)
-        if self.even:
-            return repeated_quantiles(self.prob, self.rows, share)
-        return weighted_quantiles(self.prob, self.rows, self.weight, share, snap=1e-12)
+        return pooled_edges(self.prob, self.rows, self.weight, count, snap=_ROUNDING)
 
     def halfway_cuts(self, count: int) -> FloatArray:
         """The inner edges of bins of equal mass as Kumar et al. (2019) cut them: the sorted rows are split as evenly
@@ -99,8 +98,7 @@ class TiedScores:
         above = self.below[0][1:]
         last = self.prob[np.searchsorted(above, place - 1, side="right")]
         following = self.prob[np.searchsorted(above, place, side="right")]
-        cuts: FloatArray = np.unique((last + following) / 2.0)
-        return cuts
+        return np.unique((last + following) / 2.0)
 
 
 @dataclass(frozen=True)
@@ -122,19 +120,14 @@ class SortedRows:
         if weight is not None and not weight.all():
             order = order[weight[order] > 0]
         rising = prob[order]
-        starts = np.flatnonzero(np.concatenate([[True], rising[1:] != rising[:-1]])[: len(rising)])
+        starts = run_starts(rising)
         sorted_weight = None if weight is None else weight[order]
         return cls(order, starts, rising[starts], label[order].astype(np.float64), sorted_weight)
 
     def pool(self, counts: FloatArray | None = None, label: FloatArray | None = None) -> TiedScores:
-        """The ties.
+        """The ties of the rows, taken `counts` times each, so that ties may be empty, or under another `label`.
 
-        Parameters
-        ----------
-        counts
-            How often each row is taken, in the rows' own order; None is once. Blocks may then be empty.
-        label
-            Other labels than the rows' own, in the rows' own order.
+        Counts and labels are in the rows' own order; None takes each row once, as it is.
         """
         y = self.label if label is None else label[self.order]
         rows = np.ones(len(self.order)) if counts is None else counts[self.order]
@@ -148,8 +141,7 @@ class SortedRows:
     def _sums(self, values: FloatArray) -> FloatArray:
         if len(self.starts) == len(self.order):
             return values
-        sums: FloatArray = np.add.reduceat(values, self.starts)
-        return sums
+        return np.add.reduceat(values, self.starts)
 
 
 def cumulated(values: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ the last one everything above, so that every value has a bin. This is the conven
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,11 @@ from calcli.numeric.links import log_odds, sigmoid
 def totals(group: NDArray[np.integer], values: FloatArray | None, count: int = 0) -> FloatArray:
     """The sum of the values (of ones if None) in each group 0 .. `count` - 1, or up to the greatest that occurs."""
     return np.asarray(np.bincount(group, values, minlength=count), dtype=np.float64)
+
+
+def run_starts(values: NDArray[Any]) -> IntArray:
+    """The places where a value differs from the one before it, and the first place."""
+    return np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])[: len(values)])
 
 
 def grid(bound: float) -> float:
@@ -44,7 +49,7 @@ def weight_below(values: FloatArray, weight: FloatArray | None = None) -> FloatA
     Without weights it is the mid-rank less one half. A row of weight two counts as two rows of weight one.
     """
     _, place = np.unique(values, return_inverse=True)
-    mass = np.bincount(place, weight).astype(np.float64)
+    mass = totals(place, weight)
     middle: FloatArray = np.cumsum(mass) - mass / 2.0
     return middle[place]
 
@@ -137,16 +142,8 @@ def mass_edges(prob: FloatArray, count: int, weight: FloatArray | None = None) -
     the first and the last one at the quantiles 0 and 1: equal weights give exactly what no weights give, and neither
     the scale of the weights nor rows of weight zero matter.
 
-    Where many rows share one value, edges coincide, and the bins between them are empty.
-
-    Parameters
-    ----------
-    prob
-        At least one value.
-    count
-        How many bins.
-    weight
-        Non-negative and not all zero, or None for all ones.
+    Where many rows share one value, edges coincide, and the bins between them are empty. There must be a row of
+    positive weight.
     """
     share = np.linspace(0.0, 1.0, count + 1)
     if weight is not None:
@@ -156,34 +153,31 @@ def mass_edges(prob: FloatArray, count: int, weight: FloatArray | None = None) -
         if weight.min() < weight.max():
             value, group, rows = np.unique(prob, return_inverse=True, return_counts=True)
             return weighted_quantiles(value, rows, totals(group, weight), share)
-    edges: FloatArray = np.percentile(prob, share * 100.0)
-    return edges
+    return np.percentile(prob, share * 100.0)
 
 
-def pooled_edges(prob: FloatArray, rows: FloatArray, weight: FloatArray, count: int) -> FloatArray:
-    """The `mass_edges` of rows that are pooled by their value, in rising order."""
+def pooled_edges(
+    prob: FloatArray, rows: FloatArray, weight: FloatArray, count: int, *, snap: float = 0.0
+) -> FloatArray:
+    """The `mass_edges` of rows that are pooled by their value, in rising order; `snap` as in `weighted_quantiles`.
+
+    Rows whose weights differ by no more than `snap`, relative to the first, are of one weight.
+    """
     share = np.linspace(0.0, 1.0, count + 1)
     each = weight / rows
-    if each.min() < each.max():
-        return weighted_quantiles(prob, rows, weight, share)
+    if np.ptp(each) > snap * each[0]:
+        return weighted_quantiles(prob, rows, weight, share, snap=snap)
     return repeated_quantiles(prob, rows, share)
 
 
 def weighted_quantiles(
     value: FloatArray, rows: FloatArray | IntArray, weight: FloatArray, share: FloatArray, *, snap: float = 0.0
 ) -> FloatArray:
-    """Quantiles of type 7 of weighted rows that are pooled by their value.
+    """Quantiles of type 7 of weighted rows that are pooled by their value, at each `share`.
 
-    Rows that share a value share their weight evenly, so that their order does not matter.
-
-    Parameters
-    ----------
-    value, rows, weight
-        The distinct values in rising order, how many rows have each of them, and the weight of these rows.
-    share
-        Where the quantiles are asked for.
-    snap
-        A quantile so near the share of an order statistic is that order statistic, not missed by rounding.
+    `value` are the distinct values in rising order, `rows` the number of rows with each of them, and `weight` that of
+    these rows, which they share evenly, so that their order does not matter. A quantile as near as `snap` to the share
+    of an order statistic is that order statistic, not missed by rounding.
     """
     half = weight / rows / 2.0
     above = np.cumsum(weight)

@@ -16,7 +16,7 @@ import numpy as np
 from calcli.batch import FloatArray, IntArray
 from calcli.numeric import moments, solve
 from calcli.numeric.moments import ScoreMoments
-from calcli.numeric.solve import Expansion
+from calcli.numeric.solve import Expand, Expansion
 
 Basis = Callable[[FloatArray, int], FloatArray]
 """From points and an order to the Taylor coefficients of the functions f, shape (functions, order + 1, points)."""
@@ -51,8 +51,7 @@ class Points:
         """From the moments about the cells' centres, as `gather` gives them."""
         rows = ScoreMoments.of({"all": sums, "positive": sums[:2]})
         m0, m2, m3, m4 = rows.moments
-        spread = np.sqrt(12.0 * m2 / m0)
-        return cls(rows.mean, np.stack([m0, np.zeros_like(m0), m2, m3, m4]), np.minimum(spread, rows.width))
+        return cls(rows.mean, np.stack([m0, np.zeros_like(m0), m2, m3, m4]), rows.extent)
 
     @classmethod
     def of_rows(cls, z: FloatArray, weight: FloatArray) -> Points:
@@ -110,7 +109,7 @@ class Sample:
         rate = low + (high - low) * self.positive.weight / self.everyone.weight
         return float(np.log(rate) - np.log1p(-rate))
 
-    def log_loss(self, basis: Basis, *, smooth: bool) -> Callable[[FloatArray], Expansion]:
+    def log_loss(self, basis: Basis, *, smooth: bool) -> Expand:
         """The mean log-loss of sigmoid(theta . f), with its gradient and Hessian in theta."""
         # The loss of a row is softplus(u) - target u, and linear in the target: its second part is theta . aim, where
         # aim is the sum of target f over rows, the same at every step.

@@ -65,14 +65,9 @@ def shuffled_bins(rows: float, bin_size: float) -> int:
 
 
 def shuffled_moments(rows: Numbers, weight: Numbers, error: Numbers, square: Numbers) -> tuple[Numbers, Numbers]:
-    """Mean and sample variance of the errors e = p - y from their sums.
+    """Mean and sample variance of the errors e = p - y of n rows, from the sums of w, of w e and of w^2 e^2.
 
-    Parameters
-    ----------
-    rows
-        n, the number of rows.
-    weight, error, square
-        The sums of w, of w e and of w^2 e^2. Weighted rows count as the errors u = n w e / sum w.
+    Weighted rows count as the errors u = n w e / sum w.
     """
     mean = error / weight
     about: FloatArray = np.maximum(square * (rows / weight) ** 2 - rows * mean**2, 0.0)
@@ -89,14 +84,8 @@ def shuffled_gap(mean: Numbers, variance: Numbers, rows: Numbers, bins: Numbers,
     v = S^2/c (1 - 1/t) where c = n/t. So its absolute value is folded normal, which gives the mean m of a view. Bins
     add up to the whole, so any two of a view correlate by -1/(t - 1), which gives the variance of a view.
 
-    Parameters
-    ----------
-    mean, variance
-        Mean mu and sample variance S^2 of the errors p - y.
-    rows, bins
-        n and t.
-    norm
-        1 or 2; there is no closed form for others.
+    `mean` and `variance` are mu and S^2 of the errors p - y, `rows` and `bins` are n and t. There is no closed form for
+    other norms than 1 and 2.
     """
     if norm not in {1.0, 2.0}:
         raise ValueError(f"there is no closed form for the norm {norm}")

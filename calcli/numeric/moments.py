@@ -119,11 +119,14 @@ class ScoreMoments:
         about = self.mean - self.score / self.weight
         return float(np.sqrt((m2 + about**2 * m0).sum() / self.weight))
 
+    @property
+    def extent(self) -> FloatArray:
+        """The width over which the rows of each cell are spread."""
+        return np.minimum(np.sqrt(12.0 * self.moments[1] / self.moments[0]), self.width)
+
     def coarseness(self, a: float) -> float:
         """The most that a z varies within half a cell; 0 where every cell holds a single score."""
-        m0, m2, _, _ = self.moments
-        spread = np.sqrt(12.0 * m2 / m0)  # the width over which the rows of a cell are spread
-        return abs(a) * float(np.minimum(spread, self.width).max()) / 2
+        return abs(a) * float(self.extent.max()) / 2
 
     def softplus(self, a: float, b: float) -> Expansion:
         """The sum over rows of w ln(1 + exp(a z + b)), expanded in (a, b)."""

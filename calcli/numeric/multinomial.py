@@ -8,8 +8,8 @@ the Hessian is about the identity, so that they need few products with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray, IntArray, spans
 from calcli.errors import FitError
 from calcli.numeric.links import LEAST
-from calcli.numeric.solve import Expansion, newton
+from calcli.numeric.solve import Expand, Expansion, newton
 from calcli.numeric.threads import one_thread_of_algebra
 
 EXACT = 240
@@ -97,6 +97,11 @@ class Multinomial:
                 return self._conjugate_gradients(start, 1e-3)
             return self._whole(newton(self._expander(), start[self.free], tolerance=1e-6))
 
+    @cached_property
+    def _share(self) -> FloatArray:
+        """The share of each row in all weight."""
+        return np.asarray(self.weight / self.weight.sum())
+
     def _whole(self, part: FloatArray) -> FloatArray:
         whole = np.zeros(self.free.shape)
         whole[self.free] = part
@@ -117,10 +122,9 @@ class Multinomial:
     def _loss(self, whole: FloatArray, aim: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient, and the probabilities."""
         p = np.empty((len(self.x), len(self.free)))
-        total = self.weight.sum()
         normaliser, mean = 0.0, np.zeros(self.free.shape)
         for rows in spans(len(p), _ROWS):
-            x, share, q = self.x[rows], self.weight[rows] / total, p[rows]
+            x, share, q = self.x[rows], self._share[rows], p[rows]
             np.matmul(x, whole.T, out=q)
             most = q.max(axis=1, keepdims=True)
             q -= most
@@ -133,7 +137,7 @@ class Multinomial:
         value = normaliser - float((aim * whole).sum()) + float((self.penalty * off**2).sum())
         return value, mean - aim + 2.0 * self.penalty * off, p
 
-    def _expander(self) -> Callable[[FloatArray], Expansion]:
+    def _expander(self) -> Expand:
         aim = self._aim()
         hessian, formed_at = np.empty(0), np.full((len(self.x), len(self.free)), np.inf)
 
@@ -151,11 +155,10 @@ class Multinomial:
         of_class, of_feature = np.nonzero(self.free)
         count, (classes, features) = len(of_class), self.free.shape
         within, across = np.zeros((classes, features * features)), np.zeros((count, count))
-        share = self.weight / self.weight.sum()
         block = max(64, _BLOCK // count**2)
         for start in range(0, len(p), block):
             rows = slice(start, start + block)
-            x, q, of_row = self.x[rows], p[rows], share[rows, None]
+            x, q, of_row = self.x[rows], p[rows], self._share[rows, None]
             within += (q * of_row).T @ (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
             cross = ((q * np.sqrt(of_row))[:, :, None] * x[:, None, :]).reshape(len(x), -1)[:, self.free.ravel()]
             across += cross.T @ cross
@@ -205,7 +208,7 @@ class Multinomial:
     def _times_hessian(self, x: NDArray[np.float32], p: NDArray[np.float32], direction: FloatArray) -> FloatArray:
         """The product of the Hessian with a direction, in the precision that a direction of descent needs."""
         toward = np.ascontiguousarray(direction.T, dtype=np.float32)
-        share = (self.weight / self.weight.sum()).astype(np.float32)[:, None]
+        share = self._share.astype(np.float32)[:, None]
         product: FloatArray = 2.0 * self.penalty * direction
         for rows in spans(len(p), _ROWS):
             change = p[rows] * (x[rows] @ toward)

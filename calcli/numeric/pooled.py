@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray
+from calcli.numeric.bins import run_starts
 
 MORE = 2.0
 """The rows of the average kind that are thought of beside those that there are."""
@@ -52,19 +53,17 @@ class Pooled:
     def __add__(self, other: Pooled) -> Pooled:
         step = max(self.step, other.step)
         one, two = self.at(step), other.at(step)
-        return _joined(
-            np.concatenate([one.score, two.score]),
-            np.concatenate([one.weight, two.weight]),
-            np.concatenate([one.positive, two.positive]),
-            np.concatenate([one.rows, two.rows]),
-            step,
-        )
+        return _joined(*map(np.concatenate, zip(one._columns, two._columns, strict=True)), step=step)
+
+    @property
+    def _columns(self) -> tuple[FloatArray, ...]:
+        return self.score, self.weight, self.positive, self.rows
 
     def at(self, step: float) -> Pooled:
         """With the scores in cells of this width, a power of two times their own; each is the middle of its cell."""
         if step == self.step:
             return self
-        return _joined(step * (np.floor(self.score / step) + 0.5), self.weight, self.positive, self.rows, step)
+        return _joined(step * (np.floor(self.score / step) + 0.5), *self._columns[1:], step=step)
 
     def within(self, most: int) -> Pooled:
         """With so many scores at most, two or more, in the narrowest cells that have no more; 0 is between two."""
@@ -104,7 +103,7 @@ def by_score(score: FloatArray, label: IntArray, weight: FloatArray | None) -> P
         score, label, weight = score[weighted], label[weighted], weight[weighted]
     order = np.argsort(score)
     score = score[order]
-    first = _first(score)
+    first = run_starts(score)
     rows = np.diff(first, append=len(score)).astype(np.float64)
     is_positive = (label == 1)[order]
     if weight is None:
@@ -119,18 +118,13 @@ def by_score(score: FloatArray, label: IntArray, weight: FloatArray | None) -> P
     return Pooled(score, total, np.asarray(positive), rows)
 
 
-def _joined(score: FloatArray, weight: FloatArray, positive: FloatArray, rows: FloatArray, step: float) -> Pooled:
+def _joined(score: FloatArray, *sums: FloatArray, step: float) -> Pooled:
     """Equal scores as one."""
     order = np.argsort(score, kind="stable")
     score = score[order]
-    first = _first(score)
-    weight, positive, rows = (np.add.reduceat(each[order], first) for each in (weight, positive, rows))
+    first = run_starts(score)
+    weight, positive, rows = (np.add.reduceat(each[order], first) for each in sums)
     return Pooled(score[first], weight, positive, rows, step)
-
-
-def _first(score: FloatArray) -> IntArray:
-    """The places in sorted scores where a score comes for the first time."""
-    return np.flatnonzero(np.concatenate([[True], score[1:] != score[:-1]])[: len(score)])
 
 
 def isotonic_blocks(pooled: Pooled) -> IsotonicBlocks:
@@ -142,7 +136,7 @@ def isotonic_blocks(pooled: Pooled) -> IsotonicBlocks:
     from scipy.optimize import isotonic_regression
 
     rate = pooled.positive / pooled.weight
-    run = np.flatnonzero(np.concatenate([[True], rate[1:] != rate[:-1]]))
+    run = run_starts(rate)
     weight = np.add.reduceat(pooled.weight, run)
     levels = isotonic_regression(rate[run], weights=weight).x
     block = np.flatnonzero(np.concatenate([[True], np.diff(levels) > SAME]))

@@ -104,8 +104,7 @@ def held_out_groups(groups: IntArray, share: float, rng: np.random.Generator) ->
     taken = int(np.abs(filled - share * len(groups)).argmin()) + 1 if len(size) else 0
     held = np.zeros(len(size), dtype=np.bool_)
     held[shuffled[: min(taken, len(size) - 1)]] = True
-    mask: Mask = held[place]
-    return mask
+    return held[place]
 
 
 def time_spans(moment: IntArray, count: int) -> IntArray:

@@ -134,6 +134,8 @@ def locate(knots: FloatArray, x: FloatArray) -> tuple[NDArray[np.int64], FloatAr
     return piece, x - knots[np.maximum(piece - 1, 0)]
 
 
+_STEPS = 200
+
 _STALLS = 3
 """Steps without a lower value after which the search ends."""
 
@@ -149,16 +151,15 @@ class Expansion(NamedTuple):
     hessian: FloatArray
 
 
-def newton(
-    expand: Callable[[FloatArray], Expansion], start: FloatArray, *, tolerance: float = 1e-12, steps: int = 200
-) -> FloatArray:
+Expand = Callable[[FloatArray], Expansion]
+
+
+def newton(expand: Expand, start: FloatArray, *, tolerance: float = 1e-12) -> FloatArray:
     """The minimiser of a convex function; see `minimum`."""
-    return minimum(expand, start, tolerance=tolerance, steps=steps)[0]
+    return minimum(expand, start, tolerance=tolerance)[0]
 
 
-def minimum(
-    expand: Callable[[FloatArray], Expansion], start: FloatArray, *, tolerance: float = 1e-12, steps: int = 200
-) -> tuple[FloatArray, Expansion]:
+def minimum(expand: Expand, start: FloatArray, *, tolerance: float = 1e-12) -> tuple[FloatArray, Expansion]:
     """The minimiser of a convex function and the function around it.
 
     Newton's method with a backtracking line search.
@@ -169,7 +170,7 @@ def minimum(
     x = start
     here = expand(x)
     stalled = 0
-    for _ in range(steps):
+    for _ in range(_STEPS):
         step = _direction(here)
         decrement = -float(here.gradient @ step)
         if decrement <= tolerance * tolerance * (1.0 + abs(here.value)):
@@ -180,10 +181,10 @@ def minimum(
         here = there
         if not moved or stalled == _STALLS:
             return x, here
-    raise FitError(f"Newton's method did not converge in {steps} steps")
+    raise FitError(f"Newton's method did not converge in {_STEPS} steps")
 
 
-def refined(expand: Callable[[FloatArray], Expansion], x: FloatArray) -> FloatArray:
+def refined(expand: Expand, x: FloatArray) -> FloatArray:
     """A minimiser from nearby to as many digits as the gradient has: Newton's steps while they get shorter."""
     last = np.inf
     while (size := float(np.abs(step := _direction(expand(x))).max())) < last:
@@ -217,7 +218,7 @@ def _bends_everywhere(scaled: FloatArray) -> bool:
 
 
 def _backtrack(
-    expand: Callable[[FloatArray], Expansion], x: FloatArray, here: Expansion, step: FloatArray, decrement: float
+    expand: Expand, x: FloatArray, here: Expansion, step: FloatArray, decrement: float
 ) -> tuple[FloatArray, Expansion, bool]:
     """Halve the step until the value falls enough (Armijo), as far as rounding lets one see that."""
     length = 1.0
@@ -261,9 +262,6 @@ def root_between(
             return following
         x = following
     raise FitError("the search for the temperature did not converge")
-
-
-Expand = Callable[[FloatArray], Expansion]
 
 
 def newton_nonnegative(expand: Expand, start: FloatArray, bounded: tuple[int, ...]) -> FloatArray:

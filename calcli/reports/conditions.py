@@ -135,41 +135,36 @@ class _TermNumbers:
 
     def number(self, score: str, by: str | None, group: Json) -> tuple[float | None, str | None]:
         """The number of all rows or of one group, and why it is undefined."""
-        term = self.term
-        if term.field == "change":
-            return self._change(score, by, group)
+        field, metric = self.term.field, self.term.metric
+        if field == "change":
+            for change in self.report.changes:
+                if (change.score, change.metric, change.by, change.group) == (score, metric, by, group):
+                    if not change.comparable:
+                        raise self._error(str(change.reason), "write the baseline again with these options")
+                    return change.change, change.reason
+            raise ValueError(f"the report has no change of {metric} of {score}")
         row = self.report.score(score)
-        metric = row.metrics.get(term.metric)
-        why = row.reason if metric is None else metric.reason
-        if not term.field.startswith("diff"):
-            return self._value(score, by, group, term.field), why
+        why = row.metrics[metric].reason if metric in row.metrics else row.reason
+        if not field.startswith("diff"):
+            return self._value(score, by, group, field), why
         if by is None:
             for each in self.report.differences:
-                if (each.score, each.versus, each.metric) == (score, RAW, term.metric):
-                    return {"diff": each.value, "diff.lo": each.lo, "diff.hi": each.hi}[term.field], why
+                if (each.score, each.versus, each.metric) == (score, RAW, metric):
+                    return {"diff": each.value, "diff.lo": each.lo, "diff.hi": each.hi}[field], why
             return None, why
         # Within a group it is the difference of the two values, and has no interval.
         value, base = (self._value(name, by, group, "value") for name in (score, RAW))
-        return None if term.field != "diff" or value is None or base is None else value - base, why
+        return None if field != "diff" or value is None or base is None else value - base, why
 
     def _value(self, score: str, by: str | None, group: Json, field: str) -> float | None:
+        metric = self.term.metric
         if by is None:
-            value = self.report.score(score).metrics.get(self.term.metric)
+            value = self.report.score(score).metrics.get(metric)
             return None if value is None else cast("float | None", getattr(value, field))
         for entry in self.report.groups:
             if (entry["score"], entry["by"], entry["group"]) == (score, by, group):
-                metrics = cast("Mapping[str, Mapping[str, float | None]]", entry["metrics"])
-                return metrics.get(self.term.metric, {}).get(field)
+                return cast("Mapping[str, Mapping[str, float | None]]", entry["metrics"]).get(metric, {}).get(field)
         return None
-
-    def _change(self, score: str, by: str | None, group: Json) -> tuple[float | None, str | None]:
-        """The change since the baseline; a change between different metrics is refused."""
-        for change in self.report.changes:
-            if (change.score, change.metric, change.by, change.group) == (score, self.term.metric, by, group):
-                if not change.comparable:
-                    raise self._error(str(change.reason), "write the baseline again with these options")
-                return change.change, change.reason
-        raise ValueError(f"the report has no change of {self.term.metric} of {score}")
 
     def _error(self, problem: str, hint: str | None = None) -> UsageError:
         return UsageError(f"--fail-if {self.term}: {problem}", hint=hint)

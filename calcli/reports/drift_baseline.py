@@ -13,7 +13,7 @@ import numpy as np
 from calcli.batch import FloatArray, LabelArray
 from calcli.numeric.e_process import DIRECTIONS, directions
 from calcli.numeric.links import logit
-from calcli.state import Json
+from calcli.state import Json, added
 
 _FORGIVEN = 2.0
 """The standard errors of the mean residual at the fit that are tolerated."""
@@ -25,8 +25,7 @@ class LogOdds:
 
     sums: FloatArray
 
-    def __add__(self, other: LogOdds) -> LogOdds:
-        return LogOdds(self.sums + other.sums)
+    __add__ = added
 
     @classmethod
     def empty(cls, classes: int) -> LogOdds:
@@ -61,8 +60,7 @@ class Products:
     sums: FloatArray
     weight: FloatArray
 
-    def __add__(self, other: Products) -> Products:
-        return Products(self.sums + other.sums, self.weight + other.weight)
+    __add__ = added
 
     @classmethod
     def empty(cls, classes: int) -> Products:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 from calcli.errors import UsageError, available, unknown_name
 from calcli.metrics import catalog
@@ -88,8 +88,7 @@ class Gate:
         return " or ".join(" and ".join(map(str, comparisons)) for comparisons in self.alternatives)
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(NamedTuple):
     kind: Literal["op", "mark", "name", "quoted", "end"]
     text: str
     start: int
@@ -148,14 +147,18 @@ class _Parser:
     def _is(self, kind: str, *texts: str) -> bool:
         return self.token.kind == kind and self.token.text in texts
 
+    def _takes(self, kind: str, text: str) -> bool:
+        """Whether this is the next token, which then is read."""
+        found = self._is(kind, text)
+        self.at += found
+        return found
+
     def gate(self) -> Gate:
         alternatives = [[self._comparison()]]
         while self.token.kind != "end":
-            if self._is("name", "and"):
-                self._next()
+            if self._takes("name", "and"):
                 alternatives[-1].append(self._comparison())
-            elif self._is("name", "or"):
-                self._next()
+            elif self._takes("name", "or"):
                 alternatives.append([self._comparison()])
             else:
                 raise self._expected("'and', 'or' or the end")
@@ -183,15 +186,12 @@ class _Parser:
     def _term(self) -> Term:
         start = self.token.start
         parts = [self._part("a metric")]
-        while self._is("mark", ".") and self._touches():
-            self._next()
+        while self._touches() and self._takes("mark", "."):
             parts.append(self._part("a name after '.'"))
         column = group = None
-        if self._is("mark", "@"):
-            self._next()
+        if self._takes("mark", "@"):
             column = self._dotted("a column after '@'")
-            if self._is("mark", "="):
-                self._next()
+            if self._takes("mark", "="):
                 group = self._dotted("a group after '='")
         return self._named(parts, start, column, group)
 

@@ -183,7 +183,7 @@ class LabelCheck:
     def of_scored(cls, scored: Scored, classes: int) -> LabelCheck | None:
         """The check of probabilities beside their labels."""
         area = auc(scored, Options()).value
-        return cls._of(area, np.bincount(scored.label, minlength=classes).astype(float))
+        return cls._of(area, totals(scored.label, None, classes))
 
     @classmethod
     def of_sums(cls, sums: OfProblems[Cells], count: FloatArray) -> LabelCheck | None:

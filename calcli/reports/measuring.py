@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray, SamplingUnits
@@ -18,6 +17,7 @@ from calcli.metrics.catalog import MetricSpec, measure, settled
 from calcli.metrics.multiple import Detectable, adjusted, by_group
 from calcli.metrics.paired import FoldFits, Paired, missing, paired, widened
 from calcli.metrics.ranking import by_rate, by_threshold
+from calcli.numeric.bins import totals
 from calcli.numeric.links import odds, probabilities
 from calcli.reports.schema import (
     RAW,
@@ -88,6 +88,47 @@ class Measurements:
     differences: tuple[Difference, ...]
     curves: tuple[Curve, ...]
 
+    @classmethod
+    def of(
+        cls,
+        sources: Sequence[tuple[str, ScoreSource, Seconds]],
+        measured: Sequence[Mapping[str, Measured]],
+        classes: tuple[str, ...],
+        curves: tuple[Curve, ...],
+        pairs: Iterable[tuple[int, int]],
+        paired_of: Callable[[tuple[int, int], str], Paired | None],
+        replicates: Bootstrap | None = None,
+        *,
+        by_unit: bool = False,
+    ) -> Measurements:
+        """The numbers of the scores that `sources` names, and the differences of `pairs` of their places.
+
+        Intervals are those of the `replicates`. A difference has that of `paired_of` where nothing was resampled, or
+        where rows belong to units.
+        """
+        if replicates is not None:
+            measured = [
+                {metric: replicates.complete(place, metric, value) for metric, value in values.items()}
+                for place, values in enumerate(measured)
+            ]
+
+        def difference(pair: tuple[int, int], metric: str) -> Difference:
+            one, other = pair
+            value, found = value_difference(measured[one][metric], measured[other][metric]), None
+            if value is not None and (by_unit or replicates is None):
+                found = paired_of(pair, metric)
+            if value is not None and found is None and replicates is not None:
+                found = Paired(value, *replicates.difference(one, other, metric))
+            return normal_difference((sources[one][0], sources[other][0]), metric, value, found)
+
+        scores = [
+            score_row(name, source, values, classes, seconds)
+            for (name, source, seconds), values in zip(sources, measured, strict=True)
+        ]
+        differences = [difference(pair, metric) for pair in pairs for metric in measured[0]]
+        definitions = {name: value.definition for name, value in measured[0].items()}
+        return cls(definitions, tuple(scores), tuple(differences), curves)
+
 
 def measure_all(
     candidates: Sequence[Candidate],
@@ -110,73 +151,43 @@ def measure_all(
     Where several calibrators have predicted the rows, `folds` says which: metrics of the order then compare rows of one
     fold, so that they are the same for every calibrator that keeps the order.
     """
-    # The metrics. A `Scored` caches the order of its rows for all metrics: only one at a time may do so.
+    # A `Scored` caches the order of its rows for all metrics: only one at a time may do so.
     options = settled(chosen, [candidate.scored(rows, clusters) for candidate in candidates], options)
     measured = [measure(chosen, candidate.scored(rows, clusters, edges, folds), options) for candidate in candidates]
     scored = [candidate.scored(rows, clusters) for candidate in candidates]
-
-    # Their bootstrap intervals.
-    replicates = None if resampling is None else resampling.replicate(scored, chosen, options)
-    if replicates is not None:
-        measured = [
-            {metric: replicates.complete(place, metric, value) for metric, value in values.items()}
-            for place, values in enumerate(measured)
-        ]
-
-    # The differences.
-    of_pairs = _Differences(candidates, measured, scored, folds, replicates)
     names = [candidate.name for candidate in candidates]
-    differences = tuple(
-        of_pairs.of(metric, one, other)
-        for other in map(names.index, dict.fromkeys(against or names[:1]))
-        for one in range(len(names))
-        if one != other
-        for metric in chosen
-    )
-
-    # The curves.
     curves = CurveBuilder(names, classes, kinds, bins=options.bin_count, judged=not options.in_sample)
     curves.add(scored)
-    scores = tuple(
-        score_row(candidate.name, candidate.source, values, classes, candidate.seconds)
-        for candidate, values in zip(candidates, measured, strict=True)
-    )
-    definitions = {name: value.definition for name, value in measured[0].items()}
-    return Measurements(definitions, scores, differences, curves.curves())
+    losses = {metric.name: metric.load_rows() for metric in chosen}
 
-
-@dataclass(frozen=True, slots=True)
-class _Differences:
-    """The scores whose differences are wanted, and their parts; a score is known by its place."""
-
-    candidates: Sequence[Candidate]
-    measured: Sequence[Mapping[str, Measured]]
-    scored: Sequence[Scored]
-    folds: Folds | None
-    replicates: Bootstrap | None
-
-    def of(self, metric: MetricSpec, one: int, other: int) -> Difference:
-        names = self.candidates[one].name, self.candidates[other].name
-        value = value_difference(self.measured[one][metric.name], self.measured[other][metric.name])
-        per_row = None if value is None else metric.load_rows()
-        by_unit = per_row is not None and self.scored[one].units is not None
-        if self.replicates is not None and value is not None and not by_unit:
-            interval = self.replicates.difference(one, other, metric.name)
-            return Difference(*names, metric.name, value, *map(finite, interval))
-        found = None if per_row is None else self._paired(per_row, one, other)
-        return normal_difference(names, metric.name, value, found)
-
-    def _paired(self, per_row: Callable[[Scored], FloatArray], one: int, other: int) -> Paired:
+    def paired_of(pair: tuple[int, int], metric: str) -> Paired | None:
         """By normal theory; wider where calibrators of folds, which share rows, have made the predictions."""
-        found = paired(self.scored[one], self.scored[other], per_row)
-        if self.folds is None:
-            return found
+        if (per_row := losses[metric]) is None:
+            return None
+        found = paired(scored[pair[0]], scored[pair[1]], per_row)
         sums = [
-            sign * fits.sums(self.scored[place], self.folds, per_row)
-            for sign, place in ((1.0, one), (-1.0, other))
-            if (fits := self.candidates[place].fits) is not None
+            sign * fits.sums(scored[place], folds, per_row)
+            for sign, place in zip((1.0, -1.0), pair, strict=True)
+            if folds is not None and (fits := candidates[place].fits) is not None
         ]
         return widened(found, missing(np.sum(sums, axis=0))) if sums else found
+
+    return Measurements.of(
+        [(candidate.name, candidate.source, candidate.seconds) for candidate in candidates],
+        measured,
+        classes,
+        curves.curves(),
+        pairs_against(names, against),
+        paired_of,
+        None if resampling is None else resampling.replicate(scored, chosen, options),
+        by_unit=rows.together is not None,
+    )
+
+
+def pairs_against(names: Sequence[str], against: Sequence[str]) -> list[tuple[int, int]]:
+    """The places of the scores of each difference: of every other score from those `against`, or from the first."""
+    others = map(list(names).index, dict.fromkeys(against or names[:1]))
+    return [(one, other) for other in others for one in range(len(names)) if one != other]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +238,11 @@ def measure_groups(
     """The report's `groups`: every metric of every score within each group of rows."""
     names, codes = groups
     scored = [candidate.scored(rows, clusters) for candidate in candidates]
-    measured = [_measure_subset(scored, chosen, options, codes == code) for code in range(len(names))]
+    measured = []
+    for code in range(len(names)):
+        subsets = [score.take(codes == code) for score in scored]
+        settings = settled(chosen, subsets, options)
+        measured.append((len(subsets[0]), [measure(chosen, subset, settings) for subset in subsets]))
     tests = [by_group(score, codes, len(names)) for score in scored]
     return group_entries(by, names, [candidate.name for candidate in candidates], measured, tests, classes)
 
@@ -255,15 +270,6 @@ def with_adjusted(entries: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]
     """The report's `groups` with p-values that are corrected for all of them: every column and every score."""
     tests = [cast("tuple[float | None, float | None]", (entry["p"], entry["p_least"])) for entry in entries]
     return [{**entry, "p_adjusted": p} for entry, p in zip(entries, adjusted(tests), strict=True)]
-
-
-def _measure_subset(
-    scored: Sequence[Scored], chosen: Sequence[MetricSpec], options: Options, mask: NDArray[np.bool_]
-) -> tuple[int, list[dict[str, Measured]]]:
-    """The number of rows in a subset, and the metrics of each score on them."""
-    subsets = [score.take(mask) for score in scored]
-    options = settled(chosen, subsets, options)
-    return int(mask.sum()), [measure(chosen, subset, options) for subset in subsets]
 
 
 def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> list[dict[str, Json]]:
@@ -317,15 +323,12 @@ def report_on(
         seed=seed,
         data=data,
         binding=binding.to_json(),
-        definitions=measured.definitions,
-        scores=measured.scores,
-        differences=measured.differences,
         warnings=tuple(warnings),
         artifact=artifact,
         chosen=chosen,
         groups=tuple(groups),
-        curves=measured.curves,
         rejection=tuple(rejection),
+        **vars(measured),
     )
 
 
@@ -360,7 +363,7 @@ def units_fact(units: SamplingUnits) -> dict[str, Json]:
 
 def class_weights(labels: LabelArray, weight: FloatArray | None, classes: int) -> FloatArray:
     """The total weight of each class."""
-    return np.bincount(labels, weight, minlength=classes).astype(np.float64)
+    return totals(labels, weight, classes)
 
 
 def class_names(binding: Binding) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ from calcli.metrics.gathered import Gathered, UnitMeans
 from calcli.metrics.joint_test import GapSums
 from calcli.metrics.multiple import of_cells
 from calcli.reports.groups import group_codes, group_names
-from calcli.reports.measuring import Measurements, group_entries, normal_difference, score_row, value_difference
-from calcli.reports.schema import Difference, ScoreSource, Seconds, finite
+from calcli.reports.measuring import Measurements, group_entries, pairs_against
+from calcli.reports.schema import ScoreSource, Seconds
 from calcli.state import Json
 
 
@@ -54,8 +54,8 @@ class SummedScores:
         together: bool = False,
     ) -> Self:
         """Sums over no rows. Differences are taken from the scores `against`, by default from the first."""
-        places = [list(scores).index(name) for name in against] or [0]
-        gathered = Gathered(chosen, options, [Scored.empty(len(classes)) for _ in scores], places)
+        nothing = [Scored.empty(len(classes)) for _ in scores]
+        gathered = Gathered(chosen, options, nothing, pairs_against(scores, against))
         return cls(
             scores,
             classes,
@@ -85,57 +85,22 @@ class SummedScores:
         self, sources: Sequence[tuple[str, ScoreSource, Seconds]], replicates: Bootstrap | None = None
     ) -> Measurements:
         """The report's numbers, as far as they follow from sums; `sources` names each score and its source."""
-        measured = self.gathered.measured()
-        if replicates is not None:
-            measured = [
-                {name: replicates.complete(place, name, value) for name, value in values.items()}
-                for place, values in enumerate(measured)
-            ]
-        scores = tuple(
-            score_row(name, source, values, self.classes, seconds)
-            for (name, source, seconds), values in zip(sources, measured, strict=True)
+        return Measurements.of(
+            sources,
+            self.gathered.measured(),
+            self.classes,
+            self.tracing.curves(),
+            self.gathered.pairs,
+            self.units.difference if self.together and self.units is not None else self.gathered.difference,
+            replicates,
+            by_unit=self.together,
         )
-        differences = tuple(
-            self._difference(
-                pair,
-                (scores[pair[0]].name, scores[pair[1]].name),
-                metric.name,
-                value_difference(measured[pair[0]][metric.name], measured[pair[1]][metric.name]),
-                replicates,
-            )
-            for pair in self.gathered.pairs
-            for metric in self.chosen
-        )
-        definitions = {name: value.definition for name, value in measured[0].items()}
-        return Measurements(definitions, scores, differences, self.tracing.curves())
-
-    def _difference(
-        self,
-        pair: tuple[int, int],
-        names: tuple[str, str],
-        metric: str,
-        value: float | None,
-        replicates: Bootstrap | None,
-    ) -> Difference:
-        """A difference as in `measure_all`: by unit where rows belong together, else by replicates or normal theory."""
-        found = self.units.difference(pair, metric) if self.together and self.units is not None else None
-        if found is None and replicates is not None and value is not None:
-            return Difference(*names, metric, value, *map(finite, replicates.difference(*pair, metric)))
-        by_row = None if self.together else self.gathered.difference(pair, metric)
-        return normal_difference(names, metric, value, found or by_row)
 
 
 class GroupedSums:
     """Sums over the rows of each value of a column; sums over other rows of the same scores are added with ``+=``.
 
-    Parameters
-    ----------
-    by
-        The column.
-    distinct
-        Its values, in the order of the report.
-    sums
-        The sums over no rows of the same scores, in the same metrics.
+    `distinct` are the values in the order of the report, `sums` those over no rows of the same scores and metrics.
     """
 
     def __init__(self, by: str, distinct: pl.Series, sums: SummedScores, options: Options) -> None:

@@ -12,7 +12,6 @@ from calcli.metrics.adaptive import at_width, cosines, ece_sweep, smooth_ece, sw
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.binned import ada_ece, ece_debiased
 from tests.support.scored import golden
-from tests.support.strategies import binary_rows
 
 DEFAULT = Options()
 
@@ -39,13 +38,6 @@ def test_by_a_loop(labels, seed, norm):
     value, bins = reference(rows.label, prob, norm)
     assert sweep_of(rows.ties, DEFAULT, norm) == pytest.approx(value, abs=1e-12)
     assert ece_sweep(rows, DEFAULT).reason == f"the sweep ended at {bins} bins"
-
-
-@given(binary_rows(weighted=False), st.randoms(use_true_random=False))
-def test_equal_weights_are_no_weights(rows, random):
-    weighted = Scored(rows.label, rows.prob, np.full(len(rows), 0.7))
-    for metric in (ece_sweep, ece_debiased, ada_ece):
-        assert metric(weighted, DEFAULT).value == pytest.approx(metric(rows, DEFAULT).value, abs=1e-9)
 
 
 @pytest.mark.oracle
@@ -106,7 +98,7 @@ def rows_of(n, *, seed=0, weighted=True, classes=2) -> Scored:
 
 def integral(rows: Scored, width: float, points: int = 10_001) -> float:
     """By the definition: the kernel with its images, summed over rows at many points."""
-    w = np.ones(len(rows)) if rows.weight is None else rows.weight
+    w = rows.weights
     t = np.linspace(0, 1, points)
     value = np.zeros(points)
     for y, p, weight in zip(rows.label, rows.prob, w, strict=True):
@@ -160,9 +152,3 @@ def test_it_falls_as_the_width_grows():
     waves = cosines(rows_of(200).ties)
     values = [at_width(waves, width) for width in np.linspace(0.005, 1, 40)]
     assert np.all(np.diff(values) <= 1e-6)
-
-
-def test_classes_swapped_is_the_same():
-    rows = rows_of(300)
-    swapped = smooth_ece(rows.one_vs_rest(0), Options()).value
-    assert swapped == pytest.approx(smooth_ece(rows, Options()).value, abs=1e-8)

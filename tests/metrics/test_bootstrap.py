@@ -74,7 +74,7 @@ def test_other_labels_give_what_rows_with_these_labels_give(metric, classes):
         label = np.array([np.searchsorted(np.cumsum(p), u, "right") for p, u in zip(prob, uniform, strict=True)])
     resampler = Resampler(rows, [metric], options)
     expected = value(metric, replace(rows, label=label.astype(np.int64)), options)
-    assert resampler.calibrated(uniform, [metric.name])[metric.name] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert resampler.by_chance(uniform, [metric.name])[metric.name] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 @given(binary_rows(least=2), st.integers(0, 2**32 - 1))
@@ -171,7 +171,7 @@ def test_what_a_metric_knows_by_itself_is_kept():
     assert found["mvce"].p is not None
     assert found["ecce"].p == measured["ecce"].p
     assert found["hosmer_lemeshow"] == measured["hosmer_lemeshow"]
-    assert "hosmer_lemeshow" not in boot.kinds
+    assert "hosmer_lemeshow" not in boot.resampled
 
 
 def test_differences_are_paired():

@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Measured, Options, Scored
 from calcli.metrics.bootstrap import bootstrap
-from calcli.metrics.clustered import NO_CLUSTERS, ClusterSums, tv
+from calcli.metrics.clustered import NO_CLUSTERS, tv
 from tests.support.strategies import any_rows, binary_rows
 
 FORMS = ("cece", "cece_ada", "cece_mce")
@@ -108,23 +107,6 @@ def test_the_floor_is_what_a_calibrated_score_shows(classes: int) -> None:
     completed = drawn.complete(0, "cece_mce", found["cece_mce"])
     assert completed.floor == pytest.approx(shown["cece_mce"].mean())
     assert completed.p is not None
-
-
-@given(any_rows(least=2))
-def test_sums_of_parts_are_sums_of_the_whole(rows: Scored) -> None:
-    half = len(rows) // 2
-    parts = [rows.take(slice(half)), rows.take(slice(half, None))]
-    added, whole = ClusterSums.of(parts[0]) + ClusterSums.of(parts[1]), ClusterSums.of(rows)
-    for name in ("weight", "error", "noise"):
-        np.testing.assert_allclose(getattr(added, name), getattr(whole, name), atol=1e-12)
-
-
-@given(any_rows(weighted=False), st.data())
-def test_the_value_takes_a_row_of_weight_two_for_two_rows(rows: Scored, data: st.DataObject) -> None:
-    """The floor does not: there a weight is how much one row, with one label, stands for."""
-    times = np.array(data.draw(st.lists(st.integers(1, 3), min_size=len(rows), max_size=len(rows))))
-    repeated = rows.take(np.repeat(np.arange(len(rows)), times))
-    assert values(replace(rows, weight=times.astype(float))) == pytest.approx(values(repeated), rel=1e-9, abs=1e-12)
 
 
 EDGES = np.array([[0, 1], [1, 2], [4, 0]])

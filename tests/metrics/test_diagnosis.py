@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -13,6 +15,7 @@ def sigmoid(z: np.ndarray) -> np.ndarray:
     return 1.0 / (1.0 + np.exp(-z))
 
 
+@cache
 def drawn(wrong, seed: int, rows: int = 6000) -> tuple[np.ndarray, Diagnosis]:
     """True log-odds with the diagnosis of a score that is `wrong` of them."""
     rng = np.random.default_rng(seed)

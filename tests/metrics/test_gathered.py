@@ -103,7 +103,8 @@ def test_it_does_not_matter_where_parts_end(rows, data):
     one = gathered([rows], SUMMED, PLAIN, [cut]).measured()[0]
     other = gathered([rows], SUMMED, PLAIN, []).measured()[0]
     for name, value in one.items():
-        assert value.value == (None if other[name].value is None else pytest.approx(other[name].value, abs=1e-9))
+        for found, expected in ((value.value, other[name].value), (value.floor, other[name].floor)):
+            assert found == (None if expected is None else pytest.approx(expected, abs=1e-9))
         assert value.definition == other[name].definition
 
 

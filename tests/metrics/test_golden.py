@@ -2,7 +2,7 @@
 
 Left out, because they are no metric of ours or not determined to nine digits:
 
-- relplot's smECE and uncertainty-metrics' SCE come from coarse grids; `test_smooth.py` is near the former;
+- relplot's smECE and uncertainty-metrics' SCE come from coarse grids; `test_adaptive.py` is near the former;
 - mapie adds noise to the scores before its Kuiper statistic, and that of Kolmogorov and Smirnov is not offered;
 - mcgrad's `adaptive_calibration_error` rounds its edges to about three digits, which matters with 40 bins;
 - mcgrad's p-value of the ECCE is 1 - cdf, of which rounding leaves three digits;

@@ -105,7 +105,7 @@ def test_the_parts_add_up_to_the_brier_score(rows):
 @given(binary_rows())
 @settings(max_examples=40)
 def test_by_scikit_learns_isotonic_regression(rows):
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    weight = rows.weights
     held = weight > 0
     p, y, w = rows.prob[held], rows.label[held], weight[held]
     rank = np.unique(p, return_inverse=True)[1]  # the peer takes values for equal that are merely near

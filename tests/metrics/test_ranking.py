@@ -17,7 +17,7 @@ DEFAULT = Options()
 
 def pairs(rows: Scored) -> Fraction | None:
     """By the definition: over all pairs of a positive and a negative row, in rational numbers."""
-    weight = [Fraction(float(w)) for w in (np.ones(len(rows)) if rows.weight is None else rows.weight)]
+    weight = [Fraction(float(w)) for w in rows.weights]
     above = total = Fraction(0)
     for i in np.flatnonzero(rows.label == 1):
         for j in np.flatnonzero(rows.label == 0):

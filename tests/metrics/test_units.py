@@ -185,7 +185,7 @@ def test_the_gaps_of_units_add_up_to_those_of_the_cells(weighted: bool) -> None:
         table = sums.by_unit(lower)
         np.testing.assert_allclose(table.sum(axis=0), sums.positive - sums.sums[1] * lower, rtol=1e-8, atol=1e-9)
         unit = np.arange(3000) % 50 == 7
-        weight = np.ones(3000) if rows.weight is None else rows.weight
+        weight = rows.weights
         assert sums.by_unit(sums.prob)[7].sum() == pytest.approx((weight * (rows.label - rows.prob))[unit].sum())
 
 

@@ -40,11 +40,11 @@ def test_a_term_as_large_as_the_bound_is_kept() -> None:
         assert (-bound + grid) - grid == pytest.approx(-bound, rel=2.0**-50)
 
 
-def test_ten_million_terms() -> None:
-    values = np.random.default_rng(0).random(10_000_000)
-    grid = bins.grid(1e7)
+def test_a_million_terms() -> None:
+    values = np.random.default_rng(0).random(1_000_000)
+    grid = bins.grid(1e6)
     terms = (values + grid) - grid
-    assert np.abs(terms - values).max() <= 2.0**-28
+    assert np.abs(terms - values).max() <= 2.0**-31
     assert terms.sum() == terms[::-1].cumsum()[-1]
 
 

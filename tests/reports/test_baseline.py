@@ -14,6 +14,8 @@ import pytest
 import calcli
 from calcli.cli.main import main
 from calcli.errors import UsageError
+from calcli.reports.conditions import check_gates
+from calcli.reports.gates import parse
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
 
@@ -161,15 +163,14 @@ def test_another_metric_of_the_same_name_is_refused(fitted: Path, options: calcl
         assert one.comparable == (one.metric != metric)
         assert one.change == (None if one.metric == metric else 0.0)
         assert one.reason is None or one.reason.startswith(difference)
-    how = {"artifacts": ("m",), "baseline": "old.json", "options": options}
     for allow_null in (False, True):
         with pytest.raises(UsageError, match=difference):
-            calcli.evaluate("test.parquet", **how, fail_if=(f"{metric}.change > 0",), allow_null=allow_null)
-    calcli.evaluate("test.parquet", **how, fail_if=("nll.change > 0",))
+            check_gates([parse(f"{metric}.change > 0")], found, allow_null=allow_null)
+    assert check_gates([parse("nll.change > 0")], found)[0].passed
 
 
 @pytest.mark.parametrize(("rows", "alike"), [(2000, True), (2100, True), (1850, True), (1500, False), (4000, False)])
-def test_shuffled_bins_are_alike_if_they_hold_about_as_many_rows(fitted: Path, rows: int, alike: bool) -> None:
+def test_shuffled_bins_are_alike_if_they_hold_about_as_many_rows(here: Path, rows: int, alike: bool) -> None:
     write("old.json", "test.parquet")
     found = calcli.evaluate(clicks(rows, seed=1), baseline="old.json")
     assert {one.metric: one.comparable for one in found.changes} == dict.fromkeys(PLAIN.split(","), True) | {
@@ -178,23 +179,18 @@ def test_shuffled_bins_are_alike_if_they_hold_about_as_many_rows(fitted: Path, r
     }
 
 
-def test_other_classes_are_refused(fitted: Path) -> None:
+def test_other_classes_are_refused(here: Path) -> None:
     write("old.json", "test.parquet")
     for other, flags in ((breeds(), calcli.Flags()), (clicks(), calcli.Flags(positive="0"))):
         with pytest.raises(UsageError, match=r"old.json is of the classes 0, 1, not (a, b, c, d|1, 0)"):
             calcli.evaluate(other, flags=flags, baseline="old.json")
 
 
-def test_a_directory_is_no_baseline(here: Path) -> None:
-    Path("old.json").mkdir()
-    with pytest.raises(UsageError, match="it is a directory"):
-        calcli.evaluate("test.parquet", baseline="old.json")
-
-
 @pytest.mark.parametrize(
     ("content", "why"),
     [
         (None, "there is no such file"),
+        ("a directory", "it is a directory"),
         (b"", "it is no JSON"),
         (b"PAR1\xff", "it is no JSON"),
         (b"[]", "it holds list, not an object"),
@@ -204,9 +200,11 @@ def test_a_directory_is_no_baseline(here: Path) -> None:
         (b'{"schema": "calcli.report/1", "command": "evaluate", "scores": NaN}', "it is no JSON"),
     ],
 )
-def test_what_is_no_baseline_is_refused_in_a_line(here: Path, content: bytes | None, why: str) -> None:
-    if content is not None:
+def test_what_is_no_baseline_is_refused_in_a_line(here: Path, content: bytes | str | None, why: str) -> None:
+    if isinstance(content, bytes):
         Path("old.json").write_bytes(content)
+    elif content is not None:
+        Path("old.json").mkdir()
     with pytest.raises(UsageError, match=why) as caught:
         calcli.evaluate("test.parquet", baseline="old.json")
     assert "calcli evaluate ... --format json" in str(caught.value)

@@ -36,7 +36,8 @@ def rows_of(n: int, *, seed: int = 0, classes: int = 2, sharpness: float = 1.5, 
 
 def gathered(scores: list[Scored], chosen, options: Options, cuts: list[int]) -> Gathered:
     """The sums of metrics over rows that come in pieces."""
-    found = Gathered(chosen, options, [one.take(slice(0, 0)) for one in scores])
+    pairs = [(place, 0) for place in range(1, len(scores))]
+    found = Gathered(chosen, options, [one.take(slice(0, 0)) for one in scores], pairs)
     for start, stop in zip([0, *cuts], [*cuts, len(scores[0])], strict=True):
         found.add([one.take(slice(start, stop)) for one in scores])
     return found
