@@ -72,6 +72,12 @@ def evaluate_decisions(request: EvaluateRequest, models: Mapping[str, Model], li
     """The numbers of artifacts that decide about something else than scores, and the tests of their promises."""
     if request.engine != "local":
         raise UsageError("--engine spark measures scores, and not intervals", hint="evaluate a sample of the rows")
+    for flag, given in (("--fail-if", request.fail_if), ("--baseline", request.baseline)):
+        if given:
+            raise UsageError(
+                f"{flag} is about metrics of scores, and intervals have none",
+                hint="leave it out: whether they keep their promise is tested by --drift",
+            )
     first, *_ = models.values()
     features = tuple(dict.fromkeys(feature for model in models.values() for feature in model.binding.features))
     with open_table(request) as source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,12 @@ def test_a_password_of_the_output_is_not_in_the_result(here: Path) -> None:
     calcli.decide(forecasts(500, 0), intervals=0.9, prediction="forecast", output="p")
     result = calcli.apply("p", forecasts(3, 1), "postgresql://me:secret@host/db#scored", dry_run=True)
     assert result.output == "postgresql://me@host/db#scored"
+
+
+@pytest.mark.parametrize("given", [{"fail_if": ("nll > 0.3",)}, {"baseline": "old.json"}], ids=["gate", "baseline"])
+def test_a_gate_on_metrics_does_not_pass_in_silence(here: Path, given: dict[str, Any]) -> None:
+    calcli.decide(forecasts(500, 0), intervals=0.9, prediction="forecast", output="p")
+    rows = forecasts(200, 1)
+    Path("old.json").write_text(json.dumps(calcli.evaluate(rows, artifacts=("p",)).to_json()))
+    with pytest.raises(UsageError, match="intervals have none"):
+        calcli.evaluate(rows, artifacts=("p",), **given)
