@@ -83,9 +83,9 @@ def with_rows(whole: Any, given: Columns, expected: Mapping[str, Sequence[float 
 
 
 def columns(rows: pl.DataFrame, outputs: Mapping[str, Term], *, float32: bool = False) -> Columns:
-    """The columns of a table as inputs of the graph."""
+    """The columns of a table as inputs of the graph, by name: a file keeps them in this order."""
     given: dict[str, Any] = {}
-    for name, role in inputs(outputs.values()):
+    for name, role in sorted(inputs(outputs.values())):
         if role == "category":
             given[name] = np.array(rows[name].fill_null("").to_list(), dtype=object)
         else:

@@ -21,7 +21,7 @@ from tests.support.export import applied
 from tests.support.samples import breeds, clicks, odd_visits, unseen, visits
 from tests.support.shell import HANGS, ROOT, blocks
 
-pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the library's own
 
@@ -119,3 +119,15 @@ def test_the_server_of_the_docs(here: Path) -> None:
             server.terminate()
     expected = applied("kept", table)["calibrated"].to_list()
     assert [one["calibrated"] for one in found] == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_rows_that_a_file_keeps_are_in_the_order_of_names(here: Path) -> None:
+    """Names in a set have another order in each process, and the same calibrator would have other bytes."""
+    names = [f"logit_{name}" for name in "abcdefg"]
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(dict(zip(names, rng.normal(size=(7, 300)), strict=True)))
+    frame = frame.with_columns(label=pl.Series(rng.choice(list("abcdefg"), 300)))
+    calcli.fit(frame, method="temperature", output="kept", holdout="none")
+    kept = onnx.load_from_string(export_onnx(ExportRequest("kept", check=3)))
+    rows = next(json.loads(prop.value)["inputs"] for prop in kept.metadata_props if prop.key == "calcli.rows")
+    assert list(rows) == names
