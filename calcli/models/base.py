@@ -155,7 +155,7 @@ class JudgedRows(Protocol):
         ...
 
     def paid(self) -> FloatArray | None:
-        """What each row costs under the rule; None where the rule was not chosen for costs."""
+        """The cost of each row under the rule; None where the rule was not chosen for costs."""
         ...
 
 

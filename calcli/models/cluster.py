@@ -42,7 +42,7 @@ class CopyRequest(EngineRequest, Protocol):
 
 
 class Cluster(Protocol):
-    """What a verb asks of a cluster."""
+    """The functions of an engine whose rows stay where they are."""
 
     def table_of(self, request: EngineRequest, *, keep_going: bool) -> AbstractContextManager[ClusterTable]:
         """The table of a request, over which passes run."""

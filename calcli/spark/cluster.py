@@ -1,4 +1,4 @@
-"""What a verb asks of a cluster (`calcli.models.cluster.Cluster`), as Spark does it."""
+"""The functions that a verb asks of a cluster (`calcli.models.cluster.Cluster`), as Spark does them."""
 
 from __future__ import annotations
 
