@@ -170,7 +170,7 @@ class CalibratorModel(Model, ShownInNotebook):
         return bind(source, flags, known=self.binding, features=self.needs_features)
 
     def judged(self, loaded: Loaded) -> JudgedRows:
-        from calcli.models.policy import judged
+        from calcli.models.judged import judged
 
         if self.policy is None:
             return super().judged(loaded)

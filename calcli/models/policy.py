@@ -16,27 +16,24 @@ import numpy as np
 
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits
+from calcli.batch import Batch, FloatArray
 from calcli.decisions.choice import choose
-from calcli.decisions.costs import CostColumns, CostRule, Costs
 from calcli.decisions.goal import Choice, DecisionGoal, decision_splits
-from calcli.decisions.measure import Number, Promise, Promised, Rows, measure, paid_of, promised
-from calcli.decisions.policy import AnyRule, Policy, SetRule
+from calcli.decisions.measure import Rows, paid_of
 from calcli.decisions.targets import decided
 from calcli.diagrams.charts import AtThresholds, thresholds_of
-from calcli.errors import DataError
 from calcli.listener import SILENT
 from calcli.models.base import Decider, DecisionRows
 from calcli.models.calibrator import CalibratorModel, load
-from calcli.models.columns import codes
 from calcli.models.held_out import Mask
+from calcli.models.judged import costs_of, measured_rows
 from calcli.models.learn import FitOutcome, learn
 from calcli.models.recipe import Recipe
 from calcli.models.requests import write
 from calcli.models.side_inputs import NOTHING_LOADED
 from calcli.numeric.links import probabilities
 from calcli.places import Url
-from calcli.reports.groups import LabelCheck, TableRows, groups, in_units, numbers, values_of
+from calcli.reports.groups import LabelCheck, groups, in_units, numbers
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import DataFacts, ReportWarning
 from calcli.state import Json, damage_reported
@@ -116,48 +113,6 @@ class ScoreRows(DecisionRows):
         return with_policy(self.calibrator, self.goal, choice, data)
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedScores:
-    """Rows with probabilities under a policy, and the columns of numbers that its rule reads."""
-
-    policy: Policy
-    rows: Rows
-    beside: Mapping[str, FloatArray]
-
-    @property
-    def kind(self) -> str:
-        return self.policy.kind
-
-    def taken(self, mask: Mask) -> JudgedScores:
-        return replace(
-            self, rows=self.rows.taken(mask), beside={name: values[mask] for name, values in self.beside.items()}
-        )
-
-    def measured(self, *, replicates: int, seed: int) -> tuple[dict[str, Number], Promise | None]:
-        return measure(self.policy, self.rows, self.beside, replicates=replicates, seed=seed)
-
-    def promised(self) -> list[Promised]:
-        return promised(self.policy, self.rows, self.beside)
-
-    def paid(self) -> FloatArray | None:
-        return paid_of(self.policy, self.rows, self.beside)
-
-
-def judged(
-    policy: Policy,
-    binding: Binding,
-    table: TableRows,
-    prob: FloatArray,
-    label: IntArray,
-    weight: FloatArray | None,
-    units: SamplingUnits | None,
-) -> JudgedScores:
-    """The rows of a table under a policy that decides by these probabilities."""
-    group, beside = measured_rows(table, policy.rule)
-    rows = Rows(prob, label, weight, units, group=group, classes=class_names(binding))
-    return JudgedScores(policy, rows, beside)
-
-
 def rows_of(loaded: Loaded, prob: FloatArray, ask: DecisionGoal) -> Rows:
     """The loaded rows under these probabilities, with the columns that were asked for."""
     costs = None if not ask.by_rows else costs_of(loaded, ask.cost_columns(), ask.cost_flags())
@@ -169,29 +124,6 @@ def rows_of(loaded: Loaded, prob: FloatArray, ask: DecisionGoal) -> Rows:
         names = tuple("" if name is None else name for name in found)
     classes = class_names(loaded.binding)
     return Rows(prob, batch.labels, batch.weight, batch.units, costs, uncertainty, group, names, classes)
-
-
-def costs_of(loaded: TableRows, columns: CostColumns, given: Mapping[str, str]) -> Costs:
-    """The costs of each row; all must be known. `given` is what names each column, for messages."""
-    beside = {name: numbers(loaded, name, given[name]) for name in columns.reads}
-    for name, values in beside.items():
-        if (unknown := int((~(np.isfinite(values) & (values >= 0.0))).sum())) > 0:
-            raise DataError(
-                f"{given[name]}: the column {name!r} has no cost of 0 or more in {unknown:,} of {len(values):,} rows",
-                hint="fill in these costs, or leave the rows out of the table",
-            )
-    return columns.of(beside)
-
-
-def measured_rows(loaded: TableRows, rule: AnyRule) -> tuple[IntArray | None, dict[str, FloatArray]]:
-    """The group of each row among those that sets know, and the columns of numbers that a rule reads."""
-    if isinstance(rule, SetRule):
-        if rule.column is None:
-            return None, {}
-        return codes(values_of(loaded, rule.column, "the policy"), rule.groups), {}
-    if isinstance(rule, CostRule):
-        costs_of(loaded, rule.costs, dict.fromkeys(rule.costs.reads, "the policy"))  # all must be known
-    return None, {name: numbers(loaded, name, "the policy") for name in rule.reads}
 
 
 def uncalibrated(loaded: Loaded, flags: Flags, seed: int) -> CalibratorModel:

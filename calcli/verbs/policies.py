@@ -15,7 +15,7 @@ from calcli.errors import UsageError
 from calcli.listener import Listener, stage
 from calcli.models.base import JudgedRows, Model
 from calcli.models.calibrator import CalibratorModel
-from calcli.models.policy import judged
+from calcli.models.judged import judged
 from calcli.places import folder
 from calcli.reports.groups import TableRows, in_units
 from calcli.reports.measuring import Measurements, data_facts, report_on
