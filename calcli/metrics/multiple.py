@@ -25,9 +25,9 @@ import numpy as np
 
 from calcli.batch import FloatArray, IntArray
 from calcli.metrics.base import Scored
-from calcli.metrics.joint_test import GapSums
+from calcli.metrics.joint_test import GapSums, drawn_rows
 from calcli.metrics.paired import merged_units, of_units, unit_sums
-from calcli.numeric.binomial import TailTest, cell_test, sum_test
+from calcli.numeric.binomial import cell_test, sum_test
 from calcli.numeric.bins import totals
 from calcli.numeric.seeded import stream
 
@@ -68,10 +68,15 @@ def by_group(scored: Scored, groups: IntArray, count: int) -> tuple[Detectable, 
     weight = np.ones(len(top)) if top.weight is None else top.weight
 
     rows, total = totals(groups, (weight > 0).astype(np.float64), count), totals(groups, weight, count)
-    variance = totals(groups, weight**2 * top.prob * (1.0 - top.prob), count)
+    variance = np.zeros(count)
     order = np.argsort(groups, kind="stable")
     ends = np.searchsorted(groups[order], np.arange(count + 1))
-    tests = [_test(top, order[ends[group] : ends[group + 1]]) for group in range(count)]
+    tests = []
+    for group in range(count):
+        part = top.take(order[ends[group] : ends[group + 1]]).with_positive_weight
+        chance, each = drawn_rows(part)
+        variance[group] = np.square(each) @ (chance * (1.0 - chance))
+        tests.append(sum_test(chance, part.label, None if part.weight is None else each))
     known = total > 0
     if top.units is not None:
         for group in range(count):
@@ -93,18 +98,13 @@ def by_group(scored: Scored, groups: IntArray, count: int) -> tuple[Detectable, 
 def of_cells(gaps: GapSums) -> Detectable:
     """One group from sums over its rows on narrow cells, in which each row counts as the mean of its cell."""
     gaps = replace(gaps, cell=gaps.cell[gaps.sums[2] > 0], sums=gaps.sums[:, gaps.sums[2] > 0])
-    rows, mass, square = gaps.sums[:3]
-    if not len(rows):
+    if not len(gaps.cell):
         return Detectable(0, None, None, None)
-    count, weight = mass**2 / square, square / mass  # as many rows of one weight as those of the cell are worth
-    test = cell_test(np.clip(gaps.prob, 0.0, 1.0), weight, count, float(gaps.positive.sum()))
-    variance = float((square * gaps.sums[3] * gaps.sums[4] / mass**2).sum())
+    rows, chance, weight = gaps.drawn(np.clip(gaps.prob, 0.0, 1.0))
+    test = cell_test(chance, weight, rows, float(gaps.sums[5].sum() + (rows * weight) @ chance))
+    variance = float(gaps.square @ (gaps.sums[3] * gaps.sums[4] / gaps.sums[1] ** 2))
     detectable = POWER * math.sqrt(variance) / gaps.total if variance > 0 else None
-    return Detectable(int(rows.sum()), detectable, *test)
-
-
-def _test(rows: Scored, place: IntArray) -> TailTest:
-    return sum_test(rows.prob[place], rows.label[place], None if rows.weight is None else rows.weight[place])
+    return Detectable(int(gaps.sums[0].sum()), detectable, *test)
 
 
 class _ByUnit(NamedTuple):
