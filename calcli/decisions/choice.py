@@ -232,8 +232,9 @@ class _Certified:
         """Test a grid of thresholds of the score; the rows' own probabilities say what to expect of it."""
         steps = grid(score, GRID if rows.together is None else GRID_OF_UNITS)
         found = decided(score, rows.label, steps, rows.weight, rows.together, rates=(target.rate,))
-        passed = certify(target, found, expected(rows.prob, steps, rows.weight, score))
-        hits, worth = (float(each[passed.best]) for each in found.worth(target.rate))
+        likely = expected(rows.prob, steps, rows.weight, score)
+        passed = certify(target, found, likely)
+        hits, worth = (float(each[passed.best]) for each in found.worth(target.rate, likely, target.value))
         threshold, unsure = (None if at is None else float(steps[at]) for at in (passed.place, passed.without))
         return cls(threshold, float(steps[passed.best]), unsure, target.bound(hits, worth))
 

@@ -12,6 +12,7 @@ from calcli.decisions.conformal import HeldOut, Thresholds
 from calcli.decisions.costs import CostRule, Costs, bootstrap_means
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
 from calcli.decisions.targets import RATES, Decided, Mask, Target, decided
+from calcli.metrics.paired import Z975, skewed
 
 BROKEN = 0.05
 """New rows refute a promise if, were it kept, they had turned out as badly with no larger probability."""
@@ -96,11 +97,16 @@ def coverage_and_error(rows: Rows, done: Mask, wrong: Mask) -> dict[str, Number]
 
 
 def intervals(value: float, replicates: FloatArray) -> Number:
-    """A mean with the percentile interval of its replicates, if there are any."""
+    """A mean with the interval that follows from its replicates, if there are any.
+
+    Costs are skewed where few rows cost much. The percentiles of the replicates are then skewed as the mean is, but not
+    as far as the mean over its own error, which Hall's transformation allows for.
+    """
     if not len(replicates):
         return Number(value)
-    lo, hi = np.quantile(replicates, (0.025, 0.975))
-    return Number(value, float(lo), float(hi))
+    error = float(replicates.std())
+    skew = float(((replicates - replicates.mean()) ** 3).mean()) / error**3 if error > 0.0 else 0.0
+    return Number(value, *skewed(value, error, skew, Z975)[:2]) if error > 0.0 else Number(value, value, value)
 
 
 def set_numbers(rows: Rows, members: Mask) -> dict[str, Number]:

@@ -103,14 +103,32 @@ class Decided:
     squares: Counts
     effects: Mapping[str, FloatArray]
 
-    def worth(self, name: str) -> tuple[FloatArray, FloatArray]:
+    def worth(
+        self, name: str, expected: Decided | None = None, value: float | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """The hits and rows of a rate, as the number of independent rows of one weight that say as much.
 
-        Then exact binomial bounds are those of Korn and Graubard (1998); without weights and units they are exact.
+        Then exact binomial bounds are those of Korn and Graubard (1998), whose number r (1 - r) / var(r) is at most
+        Kish's; without weights and units they are exact. Where hits are few, the weights of hits to come are not those
+        of the hits seen: a test of the rate `value` takes the variance there, and from what is `expected` how large
+        weights may be.
         """
         hits, of = RATES[name].sums(self.counts)
-        rows = self.alone(name) / self.effects[name]
-        return np.divide(hits * rows, of, out=np.zeros_like(of), where=of > 0), rows
+        rate = np.divide(hits, of, out=np.zeros_like(of), where=of > 0)
+        sizes, alone = self._sizes(name), self.alone(name)
+        if expected is not None:
+            sizes = np.maximum(sizes, expected._sizes(name))
+        r = rate if value is None else value
+        chance = (1.0 - r) * sizes[0] + r * sizes[1]
+        rows = np.divide(of, chance, out=alone.copy(), where=chance > 0)
+        rows = (rows if value is not None else np.minimum(rows, alone)) / self.effects[name]
+        return rate * rows, rows
+
+    def _sizes(self, name: str) -> FloatArray:
+        """The sum of w^2 over that of w, of the hits and of the other rows that the rate is about."""
+        (hits, of), (of_hits, of_all) = (RATES[name].sums(counts) for counts in (self.counts, self.squares))
+        sums, squares = np.stack([hits, of - hits]), np.stack([of_hits, of_all - of_hits])
+        return np.divide(squares, sums, out=np.zeros_like(sums), where=sums > 1e-12 * of)
 
     def alone(self, name: str) -> FloatArray:
         """The number of rows of one weight that the rows of a rate are worth, if each stands for itself."""
@@ -177,15 +195,18 @@ def _effect(rate: Rate, yes: Mask, positive: Mask, mass: FloatArray, unit: IntAr
 
 def expected(
     prob: FloatArray, thresholds: FloatArray, weight: FloatArray | None = None, score: FloatArray | None = None
-) -> Counts:
+) -> Decided:
     """The counts that the probabilities lead to expect: each row is positive by its probability.
 
     `score` is what the thresholds are of, where that is not the probability.
     """
     mass = np.ones(len(prob)) if weight is None else weight
-    labels = np.repeat([1, 0], len(prob))
-    parts = np.concatenate([mass * prob, mass * (1.0 - prob)])
-    return decided(np.tile(prob if score is None else score, 2), labels, thresholds, parts).counts
+    labels, twice = np.repeat([1, 0], len(prob)), np.tile(prob if score is None else score, 2)
+    counts, squares = (
+        decided(twice, labels, thresholds, np.concatenate([each * prob, each * (1.0 - prob)]), rates=()).counts
+        for each in (mass, np.square(mass))
+    )
+    return Decided(thresholds, counts, squares, {name: np.ones(len(thresholds)) for name in RATES})
 
 
 def grid(prob: FloatArray, size: int = GRID) -> FloatArray:
@@ -308,7 +329,7 @@ def _tail(hits: FloatArray, rows: FloatArray, rate: float, *, upper: bool) -> Fl
     return tail
 
 
-def certify(target: Target, rows: Decided, expected: Counts) -> Passed:
+def certify(target: Target, rows: Decided, expected: Decided) -> Passed:
     """Choose among the thresholds of a grid.
 
     Parameters
@@ -320,7 +341,7 @@ def certify(target: Target, rows: Decided, expected: Counts) -> Passed:
     expected
         What the probabilities lead to expect at the same thresholds.
     """
-    hits, worth = rows.worth(target.rate)
+    hits, worth = rows.worth(target.rate, expected, target.value)
     p = target.missed(hits, worth)
     order, spent = _sequence(target, expected, rows.alone(target.rate))
     passed = np.zeros(len(p), dtype=np.bool_)
@@ -339,20 +360,25 @@ def certify(target: Target, rows: Decided, expected: Counts) -> Passed:
     return Passed(place, place, _chosen(target, holds, rates))
 
 
-def _sequence(target: Target, expected: Counts, rows: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
+def _sequence(target: Target, expected: Decided, rows: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
     """The order of the tests, and which share of the error each threshold has of its own.
 
     `rows` is how many the rate is about, which for precision and accuracy no label decides.
     """
-    count = len(expected.tp)
+    count = len(expected.thresholds)
     rising = np.arange(count)
     spent = np.zeros(count)
     if target.rate not in ("precision", "accuracy"):
-        # The rate falls as the threshold rises: from the safe end on, all thresholds are tested until one fails.
+        # The rate falls as the threshold rises: from the safe end on, thresholds are tested until one fails. Those come
+        # last where rows are so heavy that a few errors would hide what holds.
         order = rising if target.relation == ">=" else rising[::-1]
+        worth = expected.worth(target.rate, expected, target.value)[1]
+        errors = worth - FEW_ERRORS if target.relation == ">=" else np.full(count, float(FEW_ERRORS))
+        enough = target.missed(errors, worth)[order] <= 1.0 - target.confidence
+        order = np.concatenate([order[enough], order[~enough]])
         spent[order[0]] = 1.0
         return order, spent
-    hits, of = RATES[target.rate].sums(expected)
+    hits, of = RATES[target.rate].sums(expected.counts)
     surprise = (np.divide(hits, of, out=np.zeros_like(of), where=of > 0) - target.value) * np.sqrt(rows)
     if target.rate == "accuracy":
         order = np.argsort(-surprise, kind="stable")

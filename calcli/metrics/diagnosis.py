@@ -288,7 +288,7 @@ def _score(sums: GapSums, prob: FloatArray, direction: FloatArray, fitted: Float
     bend = sums.sums[1] * prob * (1.0 - prob)
     fits = float(bend @ fitted**2)
     free = direction - fitted * (float(bend @ (direction * fitted)) / fits if fits > 0 else 0.0)
-    variance = float((sums.sums[2] * prob * (1.0 - prob)) @ free**2)
+    variance = float((sums.square * prob * (1.0 - prob)) @ free**2)
     if (gaps := sums.by_unit(prob)) is not None and len(gaps) > 1:
         variance = max(variance, float(np.square(gaps @ free).sum()) * len(gaps) / (len(gaps) - 1))
     return float((sums.positive - sums.sums[1] * prob) @ free) / math.sqrt(variance) if variance > 0 else 0.0
@@ -321,8 +321,9 @@ def _shape(sums: GapSums, both: FloatArray) -> tuple[float, float]:
     bend = sums.sums[1] * prob * (1.0 - prob)
     taken = np.linalg.pinv((basis * bend) @ basis.T) @ basis
     bins = indicators(sums.masses)
-    noise = (sums.sums[2] * prob * (1.0 - prob)) @ bins
-    room = noise > 1e-9 * (sums.sums[2] @ bins)  # in the others the fit is certain of every label
+    square = sums.square
+    noise = (square * prob * (1.0 - prob)) @ bins
+    room = noise > 1e-9 * (square @ bins)  # in the others the fit is certain of every label
     bins, noise = bins[:, room], noise[room]
 
     draws = [sums.draw(prob, DRAWS, stream(0, "shape"))]

@@ -1,20 +1,27 @@
 """Whether a score is calibrated, by one test of all its gaps together.
 
-The labels are drawn anew as a calibrated score would have them, and six statistics are computed on the draws as on the
-rows: calibration in the large, the slope (Cox's score test, free of the first), Spiegelhalter's, the ECE over bins of
-equal width and of equal weight, and the largest gap of a bin by its deviance. Each is ranked among its draws. The least
-of the six p-values is what is tested, ranked among the least ones of the draws (Westfall & Young 1993): so the six,
-which depend on each other, cost no more than they must, and a calibrated score is called off in `LEVEL` of all cases or
-less, however few its positives are.
+The labels are drawn anew as a calibrated score would have them, and seven statistics are computed on the draws as on
+the rows: calibration in the large, the slope (Cox's score test, free of the first), Spiegelhalter's, both of the first
+two together (a score test with two degrees of freedom, in the limit the likelihood ratio of intercept and slope), the
+ECE over bins of equal width and of equal weight, and the largest gap of a bin by its deviance. Each is ranked among its
+draws. The harmonic mean of the seven p-values (Wilson 2019), a third of which is that of intercept and slope, is what
+is tested, ranked among those of the draws: so the seven, which depend on each other, cost no more than they must, and a
+calibrated score is called off in `LEVEL` of all cases or less, however few its positives are.
 
 Rows are gathered on narrow cells of p or 1 - p, an eighth of an octave wide and cut at the edges of the bins of equal
 width, and of the weight, half an octave wide. In a cell the number of positives is binomial, so that millions of rows
 cost what a hundred cells do, and rows of unequal weight are drawn as what they are.
+
+Weights may depend on the label: of a table that keeps a tenth of its negatives these have the weight 10. A score is
+calibrated if the weighted share of positives is p. The odds that a row is positive are then p / (1 - p) times r, the
+mean weight of negatives over that of positives at its score, and a row that is drawn with the other label weighs r
+times as much, or as little. So its gap is 0 on average, and the variance of the gap is p (1 - p) times the product of
+both weights, which is w^2 where r is 1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,6 +44,9 @@ WIDTHS = 20
 MASSES = 15
 """Bins of equal weight."""
 
+_SHARES = np.array([1.0, 1.0, 1.0, 3.0, 1.0, 1.0, 1.0]) / 9.0
+"""The share of each statistic in the harmonic mean; intercept and slope together have a third."""
+
 _TIES = 9
 """Statistics that agree to so many decimals are equal."""
 
@@ -49,6 +59,9 @@ _MANY = 25.0
 _PROB_BITS, _WEIGHT_BITS = 49, 51
 _KIND_BITS = 12
 """The bits of a weight without its lower ones."""
+
+_PRECISE = 0.1
+"""The ratio of the weights of the labels is averaged over scores until its relative error is this."""
 
 _LEAST = 2.0**-60
 """Probabilities below share a cell."""
@@ -83,7 +96,7 @@ class GapSums:
     """Which cells hold rows, rising: by probability, within it by weight."""
 
     sums: FloatArray
-    """Of 1, w, w^2, w p, w (1 - p) and w (y - p), shape (6, cells)."""
+    """Of 1, w, w^2, w p, w (1 - p), w (y - p), and of 1, w and w^2 over the positive rows, shape (9, cells)."""
 
     impossible: float = 0.0
     """The weight of the rows that are what their score says they cannot be."""
@@ -94,7 +107,7 @@ class GapSums:
     @classmethod
     def empty(cls) -> GapSums:
         """The sums over no rows."""
-        return cls(np.zeros(0, np.int64), np.zeros((6, 0)))
+        return cls(np.zeros(0, np.int64), np.zeros((9, 0)))
 
     @classmethod
     def of(cls, rows: Scored) -> GapSums:
@@ -107,11 +120,7 @@ class GapSums:
     @classmethod
     def _of_part(cls, rows: Scored) -> GapSums:
         # The smaller one of p and 1 - p is summed, by label: all else follows from it without a loss of digits.
-        tail = np.minimum(rows.prob, 1.0 - rows.prob)
-        right = rows.prob > 0.5
-        place = (np.maximum(tail, _LEAST).view(np.int64) >> _PROB_BITS) - _FIRST
-        place = np.where(right, 2 * _HALF - 1 - place, place)
-        place = 2 * place + (rows.prob > _EDGE[place])
+        tail, right, place = np.minimum(rows.prob, 1.0 - rows.prob), rows.prob > 0.5, _places(rows.prob)
         certain = tail <= 0.0
         impossible = certain & (right != (rows.label == 1)) if certain.any() else certain
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
@@ -125,7 +134,7 @@ class GapSums:
         prob, rest = (np.where(side, smaller.sum(0), w.sum(0) - smaller.sum(0)) for side in (left, ~left))
         gap = np.where(left, w[1] - smaller.sum(0), smaller.sum(0) - w[0])
         cell = (held // len(kinds) << _KIND_BITS) + kinds[held % len(kinds)]
-        sums = np.stack([n.sum(0), w.sum(0), square.sum(0), prob, rest, gap])
+        sums = np.stack([n.sum(0), w.sum(0), square.sum(0), prob, rest, gap, n[1], w[1], square[1]])
         of_units = None
         if rows.units is not None:
             of_row = (place // len(kinds) << _KIND_BITS) + kinds[kind]
@@ -139,22 +148,18 @@ class GapSums:
         return GapSums(cell, _sums(place, tuple(sums), len(cell)), self.impossible + other.impossible, units)
 
     def compact(self) -> GapSums:
-        """The sums with rows of all weights in one cell where so many are expected that their weights do not matter.
-
-        The cell then has as many rows as all of them are worth, (sum w)^2 / sum w^2.
-        """
+        """The sums with rows of all weights in one cell where so many are expected that their weights do not matter."""
         some = self.sums[2] > 0  # beside the others, what vanishes when it is squared is nothing
-        cells, parts = self.cell[some], self.sums[:, some]
-        places, place = np.unique(cells >> _KIND_BITS, return_inverse=True)
-        merged_units = _sums(place, tuple(parts), len(places))
-        worth = merged_units[1] ** 2 / merged_units[2]
-        many = worth * np.minimum(merged_units[3], merged_units[4]) / merged_units[1] >= _MANY
+        held = GapSums(self.cell[some], self.sums[:, some], self.impossible, self.units)
+        places, place = np.unique(held.cell >> _KIND_BITS, return_inverse=True)
+        merged = replace(held, cell=places << _KIND_BITS, sums=_sums(place, tuple(held.sums), len(places)))
+        rows, prob, _ = merged.drawn(merged.prob)
+        many = rows * np.minimum(prob, 1.0 - prob) >= _MANY
         own = ~many[place]
-        merged_units[0] = worth
-        cell = np.concatenate([cells[own], places[many] << _KIND_BITS])
+        cell = np.concatenate([held.cell[own], merged.cell[many]])
         order = np.argsort(cell)
-        sums = np.concatenate([parts[:, own], merged_units[:, many]], axis=1)
-        return GapSums(cell[order], sums[:, order], self.impossible, self.units)
+        sums = np.concatenate([held.sums[:, own], merged.sums[:, many]], axis=1)
+        return replace(held, cell=cell[order], sums=sums[:, order])
 
     @property
     def total(self) -> float:
@@ -174,10 +179,25 @@ class GapSums:
         return positive
 
     @property
-    def unit(self) -> FloatArray:
-        """The weight of a row of each cell: the root of the mean square."""
-        root: FloatArray = np.sqrt(self.sums[2] / self.sums[0])
-        return root
+    def ratio(self) -> FloatArray:
+        """The mean weight of the negative rows over that of the positive ones, at the score of each cell."""
+        places, place = np.unique(self.cell >> _KIND_BITS, return_inverse=True)
+        sums = _sums(place, tuple(self.sums), len(places))
+        ratio: FloatArray = label_ratio(*np.stack([sums[:3] - sums[6:], sums[6:]], axis=1))[place]
+        return ratio
+
+    @property
+    def square(self) -> FloatArray:
+        """The variance of the gap of each cell over p (1 - p): the sum of w^2 where weights do not depend on labels."""
+        square: FloatArray = self.ratio * self.sums[8] + (self.sums[2] - self.sums[8]) / self.ratio
+        return square
+
+    @property
+    def mass(self) -> FloatArray:
+        """The weight that each cell has on average, if the score is calibrated; the same for all labels drawn."""
+        more = self.ratio - 1.0
+        mass: FloatArray = (self.sums[1] + more * self.sums[7]) / (1.0 + more * self.prob)
+        return mass
 
     @property
     def log_odds(self) -> FloatArray:
@@ -192,22 +212,78 @@ class GapSums:
 
     @property
     def masses(self) -> IntArray:
-        """Which of `MASSES` bins each cell is in, of equal weight as far as cells are not cut."""
-        before = np.cumsum(self.sums[1]) - self.sums[1] / 2.0
-        place: IntArray = np.minimum((before / self.total * MASSES).astype(np.int64), MASSES - 1)
-        return place
+        """Which of `MASSES` bins each cell is in, of equal weight as far as no score is cut."""
+        place = np.unique(self.cell >> _KIND_BITS, return_inverse=True)[1]
+        mass = np.bincount(place, self.mass)  # an edge between two weights would part the labels of one score
+        before = np.cumsum(mass) - mass / 2.0
+        bins: IntArray = np.minimum((before / mass.sum() * MASSES).astype(np.int64), MASSES - 1)
+        return bins[place]
+
+    def drawn(self, prob: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The number of rows that each cell is drawn as, the chance that one is positive, and by how much its gap is
+        then greater than if it is negative.
+        """
+        ratio = self.ratio
+        share, squares = 1.0 - prob + ratio * prob, self.square / ratio
+        rows = np.maximum(1.0, np.rint((self.sums[7] + (self.sums[1] - self.sums[7]) / ratio) ** 2 / squares))
+        return rows, ratio * prob / share, share * np.sqrt(squares / rows)
 
     def draw(self, prob: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
         """The sums of w (y - p) over each cell, with labels drawn from the probabilities; shape (draws, cells)."""
-        rows = np.rint(self.sums[0]).astype(np.int64)[:, None]
-        prob = prob[:, None]
+        count, chance, weight = (each[:, None] for each in self.drawn(prob))
+        rows = count.astype(np.int64)
         # Cell by cell: numpy prepares a distribution once for draws that follow each other.
-        gaps: FloatArray = (rng.binomial(rows, prob, (len(rows), draws)) - rows * prob) * self.unit[:, None]
+        gaps: FloatArray = (rng.binomial(rows, chance, (len(rows), draws)) - rows * chance) * weight
         return gaps.T
 
     def by_unit(self, prob: FloatArray) -> FloatArray | None:
         """The sums of w (y - p) over each unit and cell, for other probabilities; None where rows have no units."""
         return None if self.units is None else self.units.table(self.cell, self.prob - prob)
+
+
+def label_ratio(rows: FloatArray, weight: FloatArray, square: FloatArray) -> FloatArray:
+    """The mean weight of negative rows over that of positive ones at each of the rising scores.
+
+    It is averaged (Mantel & Haenszel 1959) over as many neighbouring scores as `_PRECISE` needs: over hardly any where
+    weights are a function of label and score, over all where they vary much beside these. What is then still within
+    chance of 1 is drawn to 1 (James & Stein 1961).
+
+    Parameters
+    ----------
+    rows, weight, square
+        The sums of 1, w and w^2 by label and score, shape (2, scores).
+    """
+    held = rows > 0
+    both, total = held.all(axis=0), np.maximum(rows.sum(axis=0), 1.0)
+    worth = rows[0] * rows[1] / total
+    if not both.any():
+        return np.ones(len(total))
+    vary = np.sum(square[held] * (rows[held] / weight[held]) ** 2 - rows[held]) / max(1.0, np.sum(rows[held] - 1.0))
+    width = min(float(worth.sum()), max(1.0, float(vary) / _PRECISE**2))
+    ends = np.append(0.0, np.cumsum(worth))
+    low = np.clip((ends[1:] + ends[:-1] - width) / 2.0, 0.0, ends[-1] - width)
+    parts = np.where(both, rows[::-1] * weight / total, 0.0)
+    sums = (np.append(0.0, np.cumsum(part)) for part in parts)
+    negative, positive = (np.interp(low + width, ends, one) - np.interp(low, ends, one) for one in sums)
+    log = np.log(negative / positive)
+    kept = 1.0 - np.divide(2.0 * max(0.0, float(vary)) / width, log**2, out=np.ones_like(log), where=log != 0.0)
+    ratio: FloatArray = np.exp(log * np.maximum(0.0, kept))
+    return ratio
+
+
+def drawn_rows(rows: Scored) -> tuple[FloatArray, FloatArray]:
+    """The chance that each row is positive if the score is calibrated, and by how much its gap is then greater.
+
+    In place of the probability and of the weight they make every test right that takes weights to be fixed.
+    """
+    if rows.weight is None:
+        return rows.prob, np.ones(len(rows))
+    places, place = np.unique(_places(rows.prob), return_inverse=True)
+    count = len(places)
+    columns = (None, rows.weight, np.square(rows.weight))
+    ratio = label_ratio(*_sums(place + count * rows.label, columns, 2 * count).reshape(3, 2, count))[place]
+    share = 1.0 - rows.prob + ratio * rows.prob
+    return ratio * rows.prob / share, rows.weight * share / np.where(rows.label == 1, 1.0, ratio)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +327,15 @@ def _kinds(weight: FloatArray | None) -> tuple[IntArray, IntArray]:
     return np.flatnonzero(present), (np.cumsum(present) - 1)[kind]
 
 
+def _places(prob: FloatArray) -> IntArray:
+    """The narrow cell of each probability, rising with it."""
+    tail = np.maximum(np.minimum(prob, 1.0 - prob), _LEAST)
+    place = (tail.view(np.int64) >> _PROB_BITS) - _FIRST
+    place = np.where(prob > 0.5, 2 * _HALF - 1 - place, place)
+    cut: IntArray = 2 * place + (prob > _EDGE[place])
+    return cut
+
+
 def _sums(place: IntArray, columns: tuple[FloatArray | None, ...], count: int) -> FloatArray:
     return np.stack([np.bincount(place, column, minlength=count).astype(np.float64) for column in columns])
 
@@ -292,9 +377,9 @@ def _ranked(statistics: _Statistics, gaps: FloatArray, drawn: FloatArray) -> tup
     # The rows are one table more among those drawn: if the score is calibrated, no rank of theirs is more likely.
     values = np.round(np.concatenate([statistics.compute(gaps[None]), drawn]), _TIES)
     ps = np.stack([at_least(column) for column in values.T])
-    least = ps.min(axis=0)
-    p = float(np.count_nonzero(least <= least[0])) / len(least)
-    return p, float(ps[0, 0]), max(1.0 / len(least), float(np.quantile(least, LEVEL, method="lower")))
+    together = np.round(_SHARES @ (1.0 / ps), _TIES)
+    least = float(np.quantile(ps.min(axis=0), LEVEL, method="lower"))
+    return float(at_least(together)[0]), float(ps[0, 0]), max(1.0 / len(together), least)
 
 
 def at_least(values: FloatArray) -> FloatArray:
@@ -312,7 +397,7 @@ def quantile(share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Statistics:
-    """The parts of the six statistics that follow from the score, whatever the labels are."""
+    """The parts of the seven statistics that follow from the score, whatever the labels are."""
 
     directions: FloatArray
     """By which the gaps of the cells are multiplied and summed, shape (cells, 3): for the mean, the slope and
@@ -336,12 +421,13 @@ class _Statistics:
     @classmethod
     def of(cls, sums: GapSums) -> _Statistics:
         prob, z = sums.prob, sums.log_odds
-        noise = sums.sums[2] * prob * (1.0 - prob)
+        mass, square = sums.mass, sums.square
+        noise = square * prob * (1.0 - prob)
         centre = float(noise @ z) / max(float(noise.sum()), np.finfo(np.float64).tiny)
         directions = np.stack([np.ones(len(z)), z - centre, 1.0 - 2.0 * prob], axis=1)
         widths, masses = (indicators(place) for place in (sums.widths, sums.masses))
         bins = np.concatenate([widths, masses], axis=1)
-        _, weight, square, expected, *_ = sums.sums @ bins
+        weight, expected, square = np.stack([mass, mass * prob, square]) @ bins
         return cls(
             directions=directions,
             spread=np.sqrt(noise @ directions**2),
@@ -353,7 +439,7 @@ class _Statistics:
         )
 
     def compute(self, gaps: FloatArray) -> FloatArray:
-        """The statistics of tables, given the gaps of their cells; shape (tables, 6)."""
+        """The statistics of tables, given the gaps of their cells; shape (tables, 7)."""
         sizes = np.divide(
             np.abs(gaps @ self.directions), self.spread, out=np.zeros((len(gaps), 3)), where=self.spread > 0
         )
@@ -362,7 +448,8 @@ class _Statistics:
         ece = [gap[:, : self.widths].sum(axis=1), gap[:, self.widths :].sum(axis=1)]
         rate = np.clip(self.expected + shift / self.weight, 0.0, 1.0)
         largest = (self.rows * divergence(rate, self.expected)).max(axis=1)
-        return np.column_stack([sizes, *ece, largest])
+        both = np.square(sizes[:, :2]).sum(axis=1)  # the slope is free of the mean: they are independent
+        return np.column_stack([sizes, both, *ece, largest])
 
 
 def indicators(place: IntArray) -> FloatArray:

@@ -25,7 +25,7 @@ import numpy as np
 
 from calcli.batch import FloatArray, IntArray
 from calcli.metrics.base import Scored
-from calcli.metrics.joint_test import GapSums
+from calcli.metrics.joint_test import GapSums, drawn_rows
 from calcli.metrics.paired import merged_units, of_units, unit_sums
 from calcli.numeric.binomial import cell_test, sum_test
 from calcli.numeric.bins import totals
@@ -59,16 +59,17 @@ def by_group(scored: Scored, groups: IntArray, count: int) -> tuple[Detectable, 
     top = scored.with_scaled_weights.top
     weight = top.weights
     rows, total = totals(groups, (weight > 0).astype(np.float64), count), totals(groups, weight, count)
-    variance = totals(groups, weight**2 * top.prob * (1.0 - top.prob), count)
     order = np.argsort(groups, kind="stable")
     ends = np.searchsorted(groups[order], np.arange(count + 1))
     found = []
     for group in range(count):
-        place = order[ends[group] : ends[group + 1]]
-        p, least = sum_test(top.prob[place], top.label[place], None if top.weight is None else top.weight[place])
-        known, noise = total[group] > 0, variance[group]
+        part = top.take(order[ends[group] : ends[group + 1]])
+        positive = part.with_positive_weight
+        chance, each = drawn_rows(positive)
+        p, least = sum_test(chance, positive.label, None if positive.weight is None else each)
+        known, noise = total[group] > 0, float(np.square(each) @ (chance * (1.0 - chance)))
         if top.units is not None:
-            by_unit, noise_by_unit = _by_unit(top.take(place))
+            by_unit, noise_by_unit = _by_unit(part)
             known &= by_unit is not None  # of a single unit nothing is known
             p, noise = max(p, by_unit or 0.0), max(noise, noise_by_unit)
         detectable = POWER * math.sqrt(noise) / total[group] if noise > 0 else None
@@ -79,14 +80,13 @@ def by_group(scored: Scored, groups: IntArray, count: int) -> tuple[Detectable, 
 def of_cells(gaps: GapSums) -> Detectable:
     """One group from sums over its rows on narrow cells, in which each row counts as the mean of its cell."""
     gaps = replace(gaps, cell=gaps.cell[gaps.sums[2] > 0], sums=gaps.sums[:, gaps.sums[2] > 0])
-    rows, mass, square = gaps.sums[:3]
-    if not len(rows):
+    if not len(gaps.cell):
         return Detectable(0, None, None, None)
-    count, weight = mass**2 / square, square / mass  # as many rows of one weight as those of the cell are worth
-    test = cell_test(np.clip(gaps.prob, 0.0, 1.0), weight, count, float(gaps.positive.sum()))
-    variance = float((square * gaps.sums[3] * gaps.sums[4] / mass**2).sum())
+    rows, chance, weight = gaps.drawn(np.clip(gaps.prob, 0.0, 1.0))
+    test = cell_test(chance, weight, rows, float(gaps.sums[5].sum() + (rows * weight) @ chance))
+    variance = float(gaps.square @ (gaps.sums[3] * gaps.sums[4] / gaps.sums[1] ** 2))
     detectable = POWER * math.sqrt(variance) / gaps.total if variance > 0 else None
-    return Detectable(int(rows.sum()), detectable, *test)
+    return Detectable(int(gaps.sums[0].sum()), detectable, *test)
 
 
 def _by_unit(rows: Scored) -> tuple[float | None, float]:

@@ -138,12 +138,12 @@ class PairedSums:
             return Paired(mean, mean, mean, 1.0 if mean == 0.0 else 0.0)
         scale = about**1.5  # 0 where the differences are so small that their squares vanish
         skew = self._about(mean - self.centre)[3] / scale if scale > 0 else 0.0
-        lo, hi, t = _skewed(mean, error, skew, Z975)
+        lo, hi, t = skewed(mean, error, skew, Z975)
         return Paired(mean, lo, hi, math.erfc(abs(t) / math.sqrt(2.0)))
 
 
-def _skewed(mean: float, error: float, skew: float, quantile: float) -> tuple[float, float, float]:
-    """The ends of the interval, and Hall's transform of the mean over its error."""
+def skewed(mean: float, error: float, skew: float, quantile: float) -> tuple[float, float, float]:
+    """The ends of the interval, and Hall's transform of the mean over its error; `skew` is that of the mean."""
     skew = SHRUNK * skew if math.isfinite(skew) and abs(skew) > _SYMMETRIC else 0.0
     t = mean / error
     if skew:
@@ -204,7 +204,7 @@ def by_unit(value: float, influence: FloatArray, weight: FloatArray) -> Paired:
     size = influence / math.sqrt(square)
     freedom = min(worth - 1.0, max(1.0, 3.0 / float((size**4).sum()) - 3.0))
     skew = float((size**3).sum()) * worth / count
-    lo, hi, t = _skewed(value, error, skew, float(stdtrit(freedom, 0.975)))
+    lo, hi, t = skewed(value, error, skew, float(stdtrit(freedom, 0.975)))
     return Paired(value, lo, hi, 2.0 * float(stdtr(freedom, -abs(t))))
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV
 
 from calcli.decisions import costs as thresholds_by_costs
 from calcli.decisions.costs import Costs, bootstrap_means, cross_fitted
+from calcli.decisions.measure import Number, intervals
 from calcli.decisions.targets import NEVER
 from calcli.errors import UsageError
 from calcli.numeric.seeded import Split
@@ -89,6 +91,19 @@ def test_no_row_chooses_the_threshold_that_judges_it() -> None:
 def test_costs_that_are_none(fp: float, fn: float, tp: float, tn: float, word: str) -> None:
     with pytest.raises(UsageError, match=word):
         Costs(fp, fn, tp, tn)
+
+
+def test_the_ends_of_an_interval_are_where_hall_transforms_the_error_to_two_standard_deviations() -> None:
+    """g(t) = ((1 + s t / 3)^3 - 1) / s + s / 6, with three quarters of the skewness 2 / sqrt(k) of a gamma variable."""
+    shape, value = 16.0, 3.0
+    levels = (np.arange(200_000) + 0.5) / 200_000
+    found = intervals(value, stats.gamma.ppf(levels, shape))
+    error, skew = np.sqrt(shape), 0.75 * 2.0 / np.sqrt(shape)
+    for end, normal in ((found.lo, 1.959964), (found.hi, -1.959964)):
+        t = (value - end) / error
+        assert ((1 + skew * t / 3) ** 3 - 1) / skew + skew / 6 == pytest.approx(normal, abs=0.01)
+    assert intervals(value, np.full(9, 3.0)) == Number(3.0, 3.0, 3.0)
+    assert intervals(value, np.empty(0)) == Number(3.0)
 
 
 @pytest.mark.parametrize("kind", ["cells", "rows", "units", "weights", "blocks of rows", "blocks of units"])

@@ -70,9 +70,34 @@ def test_rows_that_say_as_much_are_worth_as_much(one: Decided, other: Decided) -
         np.testing.assert_allclose(other.worth(name), one.worth(name))
 
 
+@pytest.mark.parametrize("name", RATES)
+def test_weighted_rows_are_worth_what_the_variance_of_their_rate_says(name: str) -> None:
+    """r (1 - r) / var(r), where var(r) is that of a ratio of two sums over rows; never more than Kish's number."""
+    found = decided(PROB, LABEL, STEPS[:2], 1.0 / (0.1 + PROB))
+    for place, threshold in enumerate(STEPS[:2]):
+        hit, of = RATES[name].rows(threshold <= PROB, LABEL > 0)
+        mass = (1.0 / (0.1 + PROB))[of]
+        rate = np.average(hit[of], weights=mass)
+        variance = np.square(mass * (hit[of] - rate)).sum() / mass.sum() ** 2
+        rows = min(rate * (1.0 - rate) / variance, mass.sum() ** 2 / np.square(mass).sum())
+        hits, worth = (each[place] for each in found.worth(name))
+        assert (hits, worth) == pytest.approx((rate * rows, rows))
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_a_test_of_a_rate_counts_on_errors_as_heavy_as_are_expected(heavy: bool) -> None:
+    """No false alarm is among the rows; those to come weigh 1, or half of them 5, as the rows that get a yes do."""
+    prob, label = np.full(100, 0.5), np.ones(100, dtype=np.int64)
+    mass = np.where(np.arange(100) % 2 == 0, 5.0, 1.0) if heavy else np.ones(100)
+    steps = np.array([0.4])
+    hits, rows = decided(prob, label, steps, mass).worth("precision", expected(prob, steps, mass), 0.9)
+    assert hits == pytest.approx(rows)
+    assert rows[0] == pytest.approx(mass.sum() / (np.square(mass).sum() / mass.sum()))
+
+
 def test_expected_counts_are_sums_of_probabilities() -> None:
     prob, _, weight = rows()
-    counts = expected(prob, np.array([0.5]), weight)
+    counts = expected(prob, np.array([0.5]), weight).counts
     yes = prob >= 0.5
     wanted = [(weight * part)[side].sum() for side in (yes, ~yes) for part in (prob, 1 - prob)]
     np.testing.assert_allclose([counts.tp[0], counts.fp[0], counts.fn[0], counts.tn[0]], wanted)

@@ -16,10 +16,10 @@ def drawn(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]
     return prob, (rng.random(count) < prob).astype(np.int64)
 
 
-def true_rate(name: str, threshold: float) -> float:
-    """The rate of all rows of `drawn`, by integration over the log-odds."""
+def true_rate(name: str, threshold: float, power: float = 0.0) -> float:
+    """The rate of all rows of `drawn`, by integration over the log-odds; weights are exp(power z)."""
     z = np.linspace(-13, 11, 8_001)
-    prob, mass = 1 / (1 + np.exp(-z)), np.exp(-np.square((z + 1.0) / 2.0) / 2.0)
+    prob, mass = 1 / (1 + np.exp(-z)), np.exp(power * z - np.square((z + 1.0) / 2.0) / 2.0)
     yes = prob >= threshold
     parts = {"tp": mass * prob * yes, "fp": mass * (1 - prob) * yes}
     parts |= {"fn": mass * prob * ~yes, "tn": mass * (1 - prob) * ~yes}
@@ -63,6 +63,23 @@ def test_targets_hold_on_new_rows(text: str, failures: float) -> None:
             broken += rate < target.value if target.relation == ">=" else rate > target.value
     assert found > 150
     assert stats.binomtest(broken, 300, failures, alternative="greater").pvalue > 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "power"), [("recall >= 0.9", -0.5), ("recall >= 0.9", -0.8), ("fpr <= 0.05", 0.8)])
+def test_targets_hold_where_errors_are_few_and_heavy(text: str, power: float) -> None:
+    """The rows that a threshold misses have the largest weights, so that the rows seen have too few of them."""
+    target, rng = Target.parse(text, 0.95), np.random.default_rng(0)
+    broken = 0
+    for _ in range(200):
+        prob, label = drawn(rng, 1000)
+        weight, thresholds = (prob / (1.0 - prob)) ** power, grid(prob)
+        rows = decided(prob, label, thresholds, weight, rates=(target.rate,))
+        place = certify(target, rows, expected(prob, thresholds, weight)).place
+        if place is not None:
+            rate = true_rate(target.rate, float(thresholds[place]), power)
+            broken += rate < target.value if target.relation == ">=" else rate > target.value
+    assert stats.binomtest(broken, 200, 0.05, alternative="greater").pvalue > 0.01
 
 
 def test_scores_that_promise_too_much_have_a_threshold_too() -> None:
