@@ -234,7 +234,8 @@ def _drift(report: Report, screen: Screen) -> list[str]:
         return []
     lines: list[str] = []
     if moved := facts.drift(report.drift):
-        answer = screen.bad("DRIFT") if report.drift["drifted"] else screen.good("no drift detected")
+        quiet = "no verdict yet" if report.drift.get("learning") else screen.good("no drift detected")
+        answer = screen.bad("DRIFT") if report.drift["drifted"] else quiet
         lines += ["", *wrapped(f"{answer}: {moved}", screen.prose)]
     if kept := facts.promise_kept(report.drift):
         promise: Any = report.drift["promise"]

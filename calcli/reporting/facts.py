@@ -207,6 +207,8 @@ def promise_kept(verdict: Mapping[str, Any]) -> str:
 
 def _evidence(evidence: float, verdict: Mapping[str, Any], what: str) -> str:
     nights = f"{verdict['nights']} night{'s' if verdict['nights'] != 1 else ''}"
+    if left := verdict.get("learning"):
+        return f"{nights} so far, and how much nights differ is to be learned from {left} more before {what}"
     return f"e-value {evidence:.3g} after {nights}; {what} from {verdict['threshold']:.0f} on"
 
 

@@ -160,7 +160,8 @@ def _drift(report: Report) -> str:
     if report.drift is None:
         return ""
     moved, kept = facts.drift(report.drift), facts.promise_kept(report.drift)
-    answer, kind = ("Drift", "worse") if report.drift["drifted"] else ("No drift detected", "better")
+    quiet = ("No verdict yet", "") if report.drift.get("learning") else ("No drift detected", "better")
+    answer, kind = ("Drift", "worse") if report.drift["drifted"] else quiet
     found = paragraph(f"{answer}: {moved}.", kind) if moved else ""
     promise: Any = report.drift.get("promise")
     if kept:
