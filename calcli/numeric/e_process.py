@@ -130,7 +130,7 @@ def between_nights(mean: FloatArray, noise: FloatArray) -> FloatArray:
         for length in lengths:
             usual = 2.0 * length * math.log(count / length) - _STRICT * length + _CHANCE * over_runs(by_chance, length)
             odd |= (np.square(over_runs(size, length)) > usual).any(axis=0)
-        return odd
+        return np.asarray(odd)
 
     low = np.zeros(mean.shape[1:])
     high = 20.0 * max(RUNS) * np.square(mean - mean.mean(axis=0)).max(axis=0)  # no run stands out

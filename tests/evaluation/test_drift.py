@@ -19,6 +19,7 @@ from calcli.evaluation.drift_log import LEARNED
 from calcli.numeric.e_process import CHANCES, EProcess, directions
 from calcli.numeric.links import logit, sigmoid
 from calcli.reports.drift_baseline import DriftBaseline
+from tests.support.drift import learned
 from tests.support.samples import breeds
 
 
@@ -35,20 +36,6 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     night(8000, 0).write_parquet("train.parquet")
     calcli.fit("train.parquet", method="platt", output="kept")
     return tmp_path
-
-
-def learned(state: str = "kept.drift.json", spread: float = 0.0) -> None:
-    """Nights before those of a test, written into the log: what the first four weeks are for."""
-    log = json.loads(Path(state).read_text())
-    (first,) = log["nights"]
-    rng, noise = np.random.default_rng(9), np.array(first["noise"])
-    more = [
-        {**first, "sha256": [f"{place}"], "mean": rng.normal(0, np.sqrt(noise + spread**2)).tolist()}
-        for place in range(LEARNED - 1)
-    ]
-    log["nights"] += more
-    log["wealth"]["waited"] += len(more)
-    Path(state).write_text(json.dumps(log))
 
 
 def asked(frame: pl.DataFrame, **more: Any) -> dict[str, Any]:
@@ -74,7 +61,7 @@ def test_residuals_of_the_fit_are_those_of_rows_that_were_held_out(kept: Path) -
 
 def test_a_shift_is_found_and_dated(kept: Path) -> None:
     asked(night(1000, 99))
-    learned()
+    learned("kept.drift.json")
     for place in range(1, 31):
         found = asked(night(1000, place, 0.3 if place > 14 else 0.0))
         assert found["nights"] == LEARNED + place
@@ -93,7 +80,7 @@ def test_nothing_is_said_before_it_is_known_how_much_nights_differ(kept: Path) -
     """However far off the first night is; then the first four weeks alone tell, and count for nothing."""
     found = asked(night(1000, 1, 2.0))
     assert (found["drifted"], found["evidence"], found["learning"]) == (False, pytest.approx(1.0), LEARNED - 1)
-    learned()
+    learned("kept.drift.json")
     found = asked(night(1000, 2))
     assert (found["nights"], found["learning"]) == (LEARNED + 1, 0)
     assert found["evidence"] != pytest.approx(1.0)
@@ -112,7 +99,7 @@ def test_nights_that_have_always_differed_are_no_drift(kept: Path) -> None:
 def test_a_log_of_before_is_read_and_goes_on(kept: Path) -> None:
     """Without the number of nights on which nothing was bet: they were none."""
     asked(night(1000, 99))
-    learned()
+    learned("kept.drift.json")
     log = json.loads(Path("kept.drift.json").read_text())
     wealth = EProcess.at_first(CHANCES)
     for _ in log["nights"]:
@@ -189,7 +176,7 @@ def test_more_classes_say_which_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     calcli.fit(breeds(4000), method="temperature", output="kept")
     asked(breeds(3000, seed=99))
-    learned()
+    learned("kept.drift.json")
     for place in range(1, 8):
         rows = breeds(3000, seed=place)
         found = asked(rows.filter((pl.col("label") != "b") | (pl.int_range(pl.len()) % 4 == 0)))

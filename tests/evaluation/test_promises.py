@@ -17,6 +17,7 @@ from calcli.cli.main import main
 from calcli.evaluation.drift_log import LEARNED, OLDER
 from calcli.numeric.e_process import STAKES, EProcess, between_nights, log_rate_payoffs, rate_night
 from calcli.verbs.decide import DecideRequest, decide
+from tests.support.drift import learned
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import clicks
 
@@ -72,24 +73,6 @@ def test_a_rate_that_fell_is_found() -> None:
     assert sum(evidence(rng, 58, 300, 0.84, 0.0) >= 20.0 for _ in range(20)) >= 18
 
 
-def learned() -> None:
-    """Nights before those of a test, written into the log: what the first four weeks are for."""
-    log = json.loads(Path("p.drift.json").read_text())
-    (first,) = log["nights"]
-    rng = np.random.default_rng(9)
-    for place in range(LEARNED - 1):
-        promised = [float(rng.normal(mean, np.sqrt(noise))) for mean, noise in rates(first)]
-        mean = rng.normal(0, np.sqrt(first["noise"])).tolist()
-        log["nights"].append({**first, "sha256": [f"{place}"], "mean": mean, "promised_mean": promised})
-    for process in ("wealth", "promised"):
-        log[process]["waited"] += LEARNED - 1
-    Path("p.drift.json").write_text(json.dumps(log))
-
-
-def rates(night: dict[str, list[float]]) -> list[tuple[float, float]]:
-    return list(zip(night["promised_mean"], night["promised_noise"], strict=True))
-
-
 def asked(table: pl.DataFrame, **more: object) -> calcli.Report:
     table.write_parquet("night.parquet")
     return calcli.evaluate("night.parquet", drift="p", metrics="nll", **more)  # type: ignore[arg-type]
@@ -100,7 +83,7 @@ def test_a_promise_over_nights(here: Path) -> None:
     calcli.fit(clicks(4000), method="platt", output="m")
     decide(DecideRequest(clicks(4000, seed=1), artifact="m", target="precision >= 0.5", output="p"))
     asked(clicks(1000, seed=9))
-    learned()
+    learned("p.drift.json")
     for night in range(5):
         report = asked(clicks(1000, seed=10 + night))
         REPORT_SCHEMA.validate(report.to_json())
@@ -127,7 +110,7 @@ def test_intervals_and_scores_as_they_are_have_promises_too(here: Path, capsys: 
 
     decide(DecideRequest(amounts(2000, 1.0), intervals=0.9, prediction="mean", flags=TARGET, output="p"))
     asked(amounts(500, 1.0))
-    learned()
+    learned("p.drift.json")
     for scale in (1.0, 1.0, 2.0, 2.0, 2.0):
         drift = asked(amounts(500, scale)).drift
         assert (drift["evidence"], drift["drifted"]) == (None, False)
@@ -152,7 +135,7 @@ def test_each_class_bets_against_its_promise(here: Path) -> None:
     calcli.fit(breeds(3000), method="temperature", output="m")
     decide(DecideRequest(breeds(4000, seed=1), artifact="m", target="precision >= 0.55", output="p"))
     assert asked(breeds(800, seed=2)).drift["promise"]["broken"] is False
-    learned()
+    learned("p.drift.json")
     for night in range(4):
         table = breeds(800, seed=3 + night)
         label = [("a" if one == "b" and place % 2 else one) for place, one in enumerate(table["label"])]

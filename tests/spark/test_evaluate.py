@@ -11,7 +11,9 @@ import polars as pl
 import pytest
 
 import calcli
+from calcli.evaluation.drift_log import LEARNED
 from calcli.metrics.gathered import MANY
+from tests.support.drift import learned
 from tests.support.samples import breeds, clicks
 from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, write_days
 
@@ -165,9 +167,12 @@ def test_drift_is_found_as_on_one_machine(days: Path, driver: Driver, tmp_path: 
         assert done.code == int(report["drifted"]), done.stderr
         found = json.loads(done.stdout)["drift"]
         assert_near(found | {"state": "", "since_at": ""}, report | {"state": "", "since_at": ""}, rel=1e-9)
+        if night == 0:
+            learned(here)
+            learned(there)
     assert report["drifted"]
     logs = [json.loads(path.read_text())["nights"] for path in (here, there)]
-    assert [[night["rows"], len(night["sha256"])] for night in logs[1]] == [[1500, 1]] * 3
+    assert [[night["rows"], len(night["sha256"])] for night in logs[1]] == [[1500, 1]] * (LEARNED + 2)
     for one, other in zip(*logs, strict=True):
         assert_near(other["mean"], one["mean"], rel=1e-9)
 
