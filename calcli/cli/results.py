@@ -300,8 +300,10 @@ def _drift(report: Report, screen: Screen) -> list[str]:
     """Whether the calibration has drifted, and whether a policy keeps its promise, in a sentence each."""
     lines: list[str] = []
     for what, bad, said in facts.drift(report.drift):
-        answer = (screen.bad if bad else screen.good)(_DRIFT[what][bad])
-        lines += ["", *wrapped(f"{answer}: {said}", screen.prose)]
+        good = screen.good(_DRIFT[what][False])
+        if what == "calibration" and report.drift is not None and report.drift.get("learning"):
+            good = "no verdict yet"
+        lines += ["", *wrapped(f"{screen.bad(_DRIFT[what][True]) if bad else good}: {said}", screen.prose)]
     return lines
 
 

@@ -167,7 +167,7 @@ def learn(
     if learned.prob is None:
         return learned
     rows = learned.held_out(batch)
-    return replace(learned, drift_baseline=DriftBaseline.of(learned.prob, rows.labels, rows.weight))
+    return replace(learned, drift_baseline=DriftBaseline.of(learned.prob, rows.labels, rows.weight, rows.together))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import Batch, FloatArray
+from calcli.batch import Batch, FloatArray, IntArray
 from calcli.decisions.choice import choose
 from calcli.decisions.goal import Choice, DecisionGoal, decision_splits
 from calcli.decisions.measure import Rows, paid_of
@@ -242,13 +242,20 @@ def _one_class(old: CalibratorModel, rows: Batch) -> float:
     return float(share ** len(rows))
 
 
-def _new_files(loaded: Loaded, seen: Mask) -> Iterator[tuple[str, Batch]]:
-    """The names and rows of files that are new, where there are several."""
+def file_of_rows(loaded: Loaded) -> IntArray:
+    """The file of each row, 0 where there is only one."""
     counts = loaded.source.rows_of_files()
     if len(counts) < 2:
-        return
+        return np.zeros(len(loaded.batch), dtype=np.int64)
     place = np.repeat(np.arange(len(counts)), counts)
-    place = place if loaded.row_numbers is None else place[loaded.row_numbers]
+    return place if loaded.row_numbers is None else place[loaded.row_numbers]
+
+
+def _new_files(loaded: Loaded, seen: Mask) -> Iterator[tuple[str, Batch]]:
+    """The names and rows of files that are new, where there are several."""
+    place = file_of_rows(loaded)
+    if not place.any():
+        return
     for index in np.unique(place[~seen]).tolist():
         yield str(loaded.source.paths[index]), loaded.batch.take(place == index)
 

@@ -5,7 +5,8 @@ larger than a margin, and what the rows of a night share has mean 0 and the vari
 expected to gain, and Ville's inequality holds: the probability that the wealth of all of them together ever reaches
 1/alpha is at most alpha, however often one looks (Shafer 2021; Waudby-Smith & Ramdas 2024).
 
-A bet that started on the first night would have lost much of its stake by the night on which something moves. So the
+How much nights differ is learned before the first bet, and from then on from nights that are past. A bet that started
+on the first night would have lost much of its stake by the night on which something moves. So the
 stake is spread over all nights to come, c s^-1.3 of it for night s, and what starts on night s bets from there on. The
 sum over all starts needs no more memory than one of them:
 
@@ -15,7 +16,7 @@ sum over all starts needs no more memory than one of them:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,12 +35,18 @@ _BY_DIRECTION = np.array([0.5, 0.25, 0.25])
 _LATER = 1.3
 """The power by which less is staked on later nights: the nearer to 1, the less a change is missed for coming late."""
 
-DOUBT = 0.3
-"""The probability that the variance between nights is larger than it is taken for."""
+CAPPED = 3.0
+"""No night counts for more than so many standard deviations, so that a single odd one is no drift."""
 
-APART = 4
-"""Nights that are compared are so many apart: effects of which half lasts into the next night have gone by then. Fewer
-where there are few nights."""
+RUNS = (1, 2, 4, 7)
+"""The lengths of the runs of nights that tell how much nights differ."""
+
+_STRICT, _CHANCE = 1.2, 1.5
+"""By how much the square of a run's largest sum has to be below what is usual, so that few nights are not taken for
+equal ones; and by how much it may be above that where it is the chance of labels, whose variance is known."""
+
+_NOTHING = -1e9
+"""The logarithm of no wealth, as a number that JSON can write."""
 
 BETS = len(DIRECTIONS) * 2 * len(STAKES)
 
@@ -101,18 +108,40 @@ class NightSums:
 def between_nights(mean: FloatArray, noise: FloatArray) -> FloatArray:
     """The variance of what the rows of a night share, shape (directions,), from nights so far, shape (nights, ..).
 
-    From the differences of nights and those `APART` nights before (as von Neumann 1941 from successive ones), which a
-    slow change moves hardly, and a sudden one `APART` times; of successive nights, effects that last a while would be
-    too much alike. It is the upper end of a one-sided interval, so that few nights are not taken for equal ones.
+    It is the smallest with which no run of these nights stands out: of n normal variables, the largest sum over runs of
+    h is about sqrt(2 h log(n / h)) standard deviations from its mean. So it is wide enough for the oddest night, for
+    weeks that repeat themselves and for effects that last; the latter are to come again in longer runs, by the factor
+    (1 + r) / (1 - r) for the part of the correlation r of successive nights that is beyond its standard error.
     """
-    from scipy.special import gammaincinv
+    count = len(mean)
+    lengths = [length for length in RUNS if 2 * length <= count]
 
-    apart = min(APART, len(mean) // 2)
-    steps = len(mean) - apart
-    freedom = 2.0 * steps / 3.0
-    variance = ((mean[apart:] - mean[:-apart]) ** 2).sum(axis=0) / (2.0 * steps)
-    upper = variance * freedom / (2.0 * gammaincinv(freedom / 2.0, DOUBT))
-    return np.asarray(np.maximum(upper - noise.mean(axis=0), 0.0))
+    def standardised(between: FloatArray) -> FloatArray:
+        worth = 1.0 / np.maximum(noise + between, 1e-300)
+        return np.asarray((mean - (worth * mean).sum(axis=0) / worth.sum(axis=0)) * np.sqrt(worth))
+
+    def over_runs(values: FloatArray, length: int) -> FloatArray:
+        sums = np.cumsum(np.concatenate([np.zeros((1, *mean.shape[1:])), values]), axis=0)
+        return np.asarray(sums[length:] - sums[:-length])
+
+    def stands_out(between: FloatArray) -> FloatArray:
+        size, by_chance = standardised(between), noise / np.maximum(noise + between, 1e-300)
+        odd = np.zeros(mean.shape[1:], dtype=np.bool_)
+        for length in lengths:
+            usual = 2.0 * length * math.log(count / length) - _STRICT * length + _CHANCE * over_runs(by_chance, length)
+            odd |= (np.square(over_runs(size, length)) > usual).any(axis=0)
+        return np.asarray(odd)
+
+    low = np.zeros(mean.shape[1:])
+    high = 20.0 * max(RUNS) * np.square(mean - mean.mean(axis=0)).max(axis=0)  # no run stands out
+    for _ in range(30):
+        middle = (low + high) / 2.0
+        odd = stands_out(middle)
+        low, high = np.where(odd, middle, low), np.where(odd, high, middle)
+    size = standardised(high)
+    alike = np.divide((size[1:] * size[:-1]).sum(axis=0), (size**2).sum(axis=0), out=0.0 * high, where=high > 0.0)
+    lasting = np.clip(alike - count**-0.5, 0.0, 0.8)
+    return np.asarray(high * (1.0 + lasting) / (1.0 - lasting))
 
 
 def log_payoffs(
@@ -144,9 +173,11 @@ def payoffs_of(
     Direction by direction, upward before downward, the smallest stake first. A bet of strength theta pays exp(theta S)
     over its expectation, for the mean S of the residuals in its direction beyond the margin: of independent labels with
     the predicted probabilities that is exact, of rare positives too, and a normal effect with the variance `between`,
-    which the rows of a night share, is allowed for. `expected` are the logarithms of these expectations.
+    which the rows of a night share, is allowed for. What is beyond `CAPPED` is not paid. `expected` are the logarithms
+    of these expectations.
     """
-    gain = np.stack([night.mean, -night.mean], axis=1) - margin
+    most = CAPPED * np.sqrt(night.noise + between)[:, None]
+    gain = np.minimum(np.stack([night.mean, -night.mean], axis=1) - margin, most)
     shared = theta**2 * between[:, None] / 2.0
     payoffs: FloatArray = theta[:, None, :] * gain[:, :, None] - expected - shared[:, None, :]
     return payoffs.ravel()
@@ -213,16 +244,23 @@ class EProcess:
     since: IntArray
     """`best`, `since`: the same for the start that did best, and which night that was, from 1."""
 
+    waited: int = 0
+    """On how many of the nights nothing was bet."""
+
     @classmethod
     def at_first(cls, chances: FloatArray, nights: int = 0) -> EProcess:
         """Before the first night, or after some on which nothing was bet yet."""
-        nothing = np.full(len(chances), -np.inf)
-        return cls(nights, chances, nothing, nothing.copy(), np.zeros(len(chances), dtype=np.int64))
+        nothing = np.full(len(chances), _NOTHING)
+        return cls(nights, chances, nothing, nothing.copy(), np.zeros(len(chances), dtype=np.int64), nights)
+
+    def idle(self) -> EProcess:
+        """After one more night, on which nothing is bet."""
+        return replace(self, nights=self.nights + 1, waited=self.waited + 1)
 
     def after(self, payoffs: FloatArray) -> EProcess:
         """After one more night."""
-        night = self.nights + 1
-        stake = np.log(self.chances) + math.log(_unstaked(night - 1) - _unstaked(night))
+        night, bets = self.nights + 1, self.nights + 1 - self.waited
+        stake = np.log(self.chances) + math.log(_unstaked(bets - 1) - _unstaked(bets))
         fresh = self.best < stake
         return EProcess(
             night,
@@ -230,12 +268,13 @@ class EProcess:
             np.logaddexp(self.logs, stake) + payoffs,
             np.where(fresh, stake, self.best) + payoffs,
             np.where(fresh, night, self.since),
+            self.waited,
         )
 
     @property
     def evidence(self) -> float:
         """The logarithm of the wealth, with what is still to be staked."""
-        return float(np.logaddexp(np.logaddexp.reduce(self.logs), math.log(_unstaked(self.nights))))
+        return float(np.logaddexp(np.logaddexp.reduce(self.logs), math.log(_unstaked(self.nights - self.waited))))
 
     @property
     def leader(self) -> int:
@@ -244,7 +283,7 @@ class EProcess:
 
 
 def _unstaked(nights: int) -> float:
-    """The share of the stake that is left after so many nights."""
+    """The share of the stake that is left after so many nights of bets."""
     from scipy.special import zeta
 
     return float(zeta(_LATER, nights + 1) / zeta(_LATER, 1))

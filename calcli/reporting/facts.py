@@ -194,6 +194,8 @@ def drift(found: JsonObject | None) -> Iterator[tuple[Literal["calibration", "pr
 
 def _evidence(evidence: float, verdict: JsonObject, what: str) -> str:
     nights = f"{verdict['nights']} night{'s' if verdict['nights'] != 1 else ''}"
+    if left := verdict.get("learning"):
+        return f"{nights} so far, and how much nights differ is to be learned from {left} more before {what}"
     return f"e-value {evidence:.3g} after {nights}; {what} from {verdict['threshold']:.0f} on"
 
 

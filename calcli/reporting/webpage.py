@@ -139,11 +139,12 @@ def _sentence(judged: Verdict) -> str:
 def _drift(report: Report) -> str:
     found = ""
     for what, bad, said in facts.drift(report.drift):
-        if what == "calibration":
-            sentence = f"{'Drift' if bad else 'No drift detected'}: {said}."
+        if what == "promise":
+            found += paragraph(f"{said[:1].upper()}{said[1:]}.", "worse" if bad else "better")
+        elif report.drift is not None and report.drift.get("learning"):
+            found += paragraph(f"No verdict yet: {said}.", "")
         else:
-            sentence = f"{said[:1].upper()}{said[1:]}."
-        found += paragraph(sentence, "worse" if bad else "better")
+            found += paragraph(f"{'Drift' if bad else 'No drift detected'}: {said}.", "worse" if bad else "better")
     return found
 
 

@@ -268,7 +268,8 @@ def unit_warnings(loaded: Loaded) -> Iterator[ReportWarning]:
             yield ReportWarning(
                 "units",
                 f"rows with the same {name!r} ({each:.3g} on average) have correlated residuals: held-out "
-                f"results are too optimistic and intervals too narrow; --resample-by {name} keeps them together",
+                f"results are too optimistic, intervals too narrow, and --drift would take for drift what is chance; "
+                f"--resample-by {name} keeps them together",
             )
 
 

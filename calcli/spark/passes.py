@@ -255,5 +255,5 @@ class ResidualsPass(Pass[Products]):
     def add(self, total: Products, batches: Sequence[Batch], others: pl.DataFrame) -> Products:
         batch, probs, _ = self.measuring.predicted(batches, others)
         if (name := self.measuring.primary_score) in probs:
-            total += Products.of(probs[name], batch.labels, batch.weights, self.log_odds)
+            total += Products.of(probs[name], batch.labels, batch.weights, self.log_odds, batch.together, UNITS)
         return total

@@ -49,7 +49,7 @@ from calcli.reports.groups import TableRows
 from calcli.state import Json
 from calcli.tables.passes import ClusterTable, Pass, Reading
 from calcli.verbs.compared_scores import EvaluateRequest, NamedScores
-from calcli.verbs.drift_log import DriftLog, Observation, alone_with, evenly
+from calcli.verbs.drift_log import LEARNED, DriftLog, Observation, alone_with, evenly
 from calcli.verbs.score_passes import ScoredRows
 
 ALPHA = 0.05
@@ -98,6 +98,9 @@ class DriftVerdict:
     """Its direction, in words."""
 
     state: str
+    learning: int
+    """From how many more nights it is to be learned how much nights differ, before anything is bet."""
+
     promise: PromiseVerdict | None = None
     """The verdict on what a policy promises; None where nothing is promised."""
 
@@ -284,9 +287,8 @@ def rows_of(
 def _after(log: DriftLog, baseline: DriftBaseline | None, rows: NewRows, sums: Sequence[NightSums]) -> DriftLog:
     """The log after these rows, whose residuals, in each class and direction, are tested against those at the fit."""
     nights = [of_class.night for of_class in sums]
-    payoffs = [np.empty(0)]
-    if baseline is not None:
-        allowed = log.between_nights(nights)
+    allowed, payoffs = log.between_nights(nights), [np.empty(0)]
+    if baseline is not None and allowed is not None:
         theta = [strengths(night, between) for night, between in zip(nights, allowed, strict=True)]
         expected = rows.summed(methodcaller("log_expected", baseline, sums, theta))
         payoffs = [
@@ -304,25 +306,27 @@ def _after(log: DriftLog, baseline: DriftBaseline | None, rows: NewRows, sums: S
     if promises := rows.promised:
         found = [_rates(log, place, one) for place, one in enumerate(promises)]
         before = promised or EProcess.at_first(evenly(len(STAKES) * len(found)), nights=log.wealth.nights)
-        promised = before.after(np.concatenate([gained for _, gained in found]))
+        gained = [np.zeros(len(STAKES)) if of_one is None else of_one for _, of_one in found]
+        promised = before.idle() if all(one is None for _, one in found) else before.after(np.concatenate(gained))
         known = [night for night, _ in found]
         observation = replace(
             observation,
             promised_mean=tuple(None if night is None else float(night.mean[0]) for night in known),
             promised_noise=tuple(None if night is None else float(night.noise[0]) for night in known),
         )
-    wealth = log.wealth.after(np.concatenate(payoffs))
+    wealth = log.wealth.idle() if allowed is None else log.wealth.after(np.concatenate(payoffs))
     return replace(log, wealth=wealth, observations=(*log.observations, observation), promised=promised)
 
 
-def _rates(log: DriftLog, place: int, promise: Promised) -> tuple[Night | None, FloatArray]:
-    """How a promise did on one night, and what the bets against it gained; nothing without rows."""
+def _rates(log: DriftLog, place: int, promise: Promised) -> tuple[Night | None, FloatArray | None]:
+    """How a promise did on one night, and what the bets against it gained; None without rows, and without bets."""
     hit, weight = promise.outcomes()
     if not weight.sum() > 0:
-        return None, np.zeros(len(STAKES))
+        return None, None
     target, outcome = promise.target, hit.astype(np.float64)
-    night = rate_night(outcome, weight, target.value)
-    between = log.between_promised(place, night)
+    night, between = rate_night(outcome, weight, target.value), log.between_promised(place)
+    if between is None:
+        return night, None
     return night, log_rate_payoffs(outcome, weight, target.value, between, at_least=target.relation == ">=")
 
 
@@ -340,15 +344,16 @@ def _of_promise(log: DriftLog, promises: Sequence[Promised]) -> PromiseVerdict:
 
 
 def _verdict(log: DriftLog, state: Path | Url, names: Sequence[str]) -> DriftVerdict:
-    wealth = log.wealth
+    wealth, learning = log.wealth, max(0, LEARNED - log.wealth.nights)
+    quiet = DriftVerdict(False, None, wealth.nights, None, None, None, str(state), learning)
     if not len(wealth.logs):
-        return DriftVerdict(False, None, wealth.nights, None, None, None, str(state))
+        return quiet
     evidence = float(np.exp(min(wealth.evidence, 700.0)))
     if evidence < 1.0 / ALPHA:
-        return DriftVerdict(False, evidence, wealth.nights, None, None, None, str(state))
+        return replace(quiet, evidence=evidence)
     since = int(wealth.since[wealth.leader])
-    since_at = log.observations[since - 1].at
-    return DriftVerdict(True, evidence, wealth.nights, since, since_at, _direction(wealth.leader, names), str(state))
+    since_at, what = log.observations[since - 1].at, _direction(wealth.leader, names)
+    return replace(quiet, drifted=True, evidence=evidence, since=since, since_at=since_at, what=what)
 
 
 def _direction(leader: int, names: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -24,14 +25,11 @@ SCHEMA = "calcli.drift/3"
 _FORMER = ("calcli.drift/1", "calcli.drift/2")
 """The schemas of states with other bets: they begin anew."""
 
-LEARNED = 10
-"""After so many nights, the past ones alone tell how much nights differ."""
+LEARNED = 28
+"""Nothing is bet before so many nights, four weeks, have told how much nights differ."""
 
-EARLY = 4
-"""After so many nights, they may tell that nights differ less than assumed; more could be the drift itself."""
-
-ASSUMED = 0.2
-"""Until then, the standard deviation of what rows of a night share, on the log-odds."""
+OLDER = 0.75
+"""From then on it is this share of the nights that tells, the older ones: a change is not to excuse itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,27 +128,25 @@ class DriftLog:
         """The hashes of the files that were tested before."""
         return frozenset(sha256 for past in self.observations for sha256 in past.sha256)
 
-    def between_nights(self, now: Sequence[Night]) -> FloatArray:
-        """The variance that nights are taken to have beside chance, shape (residuals, directions)."""
-        past = [(past.mean, past.noise) for past in self.observations]
-        return _between(past, now) if now else np.empty((0, 0))
+    def between_nights(self, now: Sequence[Night]) -> FloatArray | None:
+        """The variance that nights have beside chance, shape (residuals, directions); None where it is not known."""
+        found = _between([(past.mean, past.noise) for past in self.observations])
+        return None if found is None or not now else found.reshape(len(now), -1)
 
-    def between_promised(self, place: int, now: Night) -> float:
-        """The variance that nights are taken to have beside chance in a promise, from the nights with rows of it."""
+    def between_promised(self, place: int) -> float | None:
+        """The variance that nights have beside chance in a promise, from the nights with rows of it."""
         known = [past for past in self.observations if len(past.promised_mean) > place]
         pairs = [(past.promised_mean[place], past.promised_noise[place]) for past in known]
-        past = [((mean,), (noise,)) for mean, noise in pairs if mean is not None and noise is not None]
-        return float(_between(past, [now])[0, 0])
+        found = _between([((mean,), (noise,)) for mean, noise in pairs if mean is not None and noise is not None])
+        return None if found is None else float(found[0])
 
 
-def _between(past: Sequence[tuple[Sequence[float], Sequence[float]]], now: Sequence[Night]) -> FloatArray:
-    """The variance that is assumed in the first nights, then the one that the nights so far tell."""
-    assumed = np.array([(ASSUMED * night.lean) ** 2 for night in now])
-    if len(past) < EARLY:
-        return assumed
-    mean, noise = (np.array(each) for each in zip(*past, strict=True))
-    learned = between_nights(mean, noise).reshape(len(now), -1)
-    return learned if len(past) >= LEARNED else np.minimum(assumed, learned)
+def _between(past: Sequence[tuple[Sequence[float], Sequence[float]]]) -> FloatArray | None:
+    """The variance that the older nights tell; None of too few."""
+    if len(past) < LEARNED:
+        return None
+    older = past[: max(LEARNED, math.ceil(OLDER * len(past)))]
+    return between_nights(*(np.array(each) for each in zip(*older, strict=True)))
 
 
 def evenly(bets: int) -> FloatArray:
@@ -160,11 +156,13 @@ def evenly(bets: int) -> FloatArray:
 
 def _process(written: dict[str, Any], nights: int, chances: FloatArray) -> EProcess:
     logs, best, since = (written[name] for name in ("logs", "best", "since"))
-    return EProcess(nights, chances, np.array(logs, float), np.array(best, float), np.array(since, dtype=np.int64))
+    bets = np.array(logs, float), np.array(best, float), np.array(since, dtype=np.int64)
+    return EProcess(nights, chances, *bets, written.get("waited", 0))
 
 
 def _written(process: EProcess) -> dict[str, Any]:
-    return {name: getattr(process, name).tolist() for name in ("logs", "best", "since")}
+    bets = {name: getattr(process, name).tolist() for name in ("logs", "best", "since")}
+    return {**bets, "waited": process.waited}
 
 
 @contextmanager

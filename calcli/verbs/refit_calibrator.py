@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray, SideInputs
+from calcli.batch import Batch, FloatArray, IntArray, SideInputs
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
 from calcli.listener import Listener, stage
@@ -21,6 +24,7 @@ from calcli.models.policy import (
     IN_PLACE,
     asked_of,
     chosen_again,
+    file_of_rows,
     file_refusal,
     label_refusal,
     seen_before,
@@ -31,9 +35,11 @@ from calcli.models.recipe import Recipe
 from calcli.models.requests import RefitRequest, write
 from calcli.models.side_inputs import sides_again
 from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows
+from calcli.numeric.e_process import NightSums, between_nights
 from calcli.numeric.losses import log_loss
-from calcli.places import Url
+from calcli.places import Url, folder
 from calcli.reports.conditions import Guard
+from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.groups import score_warnings
 from calcli.reports.measuring import (
     raw_probabilities,
@@ -44,6 +50,8 @@ from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.scores import OtherTableError
 from calcli.tables.source import Source
+from calcli.verbs.drift import DriftRows, drift_baseline_of
+from calcli.verbs.drift_log import DriftLog
 
 MARGIN = 0.001
 """The tolerance of the guard, relative to the metric without calibration."""
@@ -52,18 +60,74 @@ STANDARD_ERRORS = 2.0
 """The gain must be so many of its standard errors too, so that a few surprises in the tails do not make it."""
 
 
+NIGHTS = 10
+"""From so many new nights on, they tell themselves how much nights differ."""
+
+UNKNOWN = 0.3
+"""Where nothing tells: the standard deviation of what the rows of a night share, on the log-odds."""
+
+NEARER = 3.0
+"""Of fewer nights so much more evidence is asked for. Night after night, one will come whose luck is large; the new
+calibrator is still nearer to the truth if luck was less than half of the difference, that is a quarter of the evidence,
+and once in 7,300 nights it has three quarters of this."""
+
+_KNOWN = {
+    "pooled": "as much as the pooled nights differ",
+    "log": "as much as nights have differed in the log of --drift",
+    "assumed": f"as so few nights do not tell how much nights differ: {UNKNOWN} on the log-odds is assumed",
+}
+
+
+class NightEffect(NamedTuple):
+    """How many times the variance of a mean residual is that over independent rows, as rows of a night share effects.
+
+    `known` says by what: the nights that are ``pooled``, the ``log`` of --drift; or it is ``assumed``.
+    """
+
+    factor: float
+    nights: int
+    known: str
+
+    @classmethod
+    def of(cls, nights: Sequence[Sequence[NightSums]], log: DriftLog | None) -> NightEffect:
+        """From the sums of residuals of each night, by class; the log is that of the calibrator in place."""
+        night = [[one.night for one in of_night] for of_night in nights]
+        mean, noise, lean = (np.array([[getattr(one, name) for one in each] for each in night]) for name in _SUMS)
+        share = np.array([of_night[0].weight for of_night in nights])[:, None, None] / sum(
+            one[0].weight for one in nights
+        )
+        between = None if log is None else log.between_nights(night[0])
+        known = "assumed" if between is None else "log"
+        if len(nights) >= NIGHTS:  # by the differences of successive nights, so that a lasting change is none of it
+            known, steps = "pooled", (np.diff(mean, axis=0) / math.sqrt(2.0), (noise[1:] + noise[:-1]) / 2.0)
+            between = between_nights(*(one.reshape(len(one), -1) for one in steps)).reshape(mean.shape[1:])
+        allowed = (UNKNOWN * (share * lean).sum(axis=0)) ** 2 if between is None else between
+        chance = (share**2 * noise).sum(axis=0)
+        ratio = np.divide((share**2).sum() * allowed, chance, out=np.zeros_like(chance), where=chance > 0.0)
+        return cls(1.0 + float(ratio.max()), len(nights), known)
+
+
+_SUMS = ("mean", "noise", "lean")
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """How much higher the log-likelihood of the compared rows is with the new calibrator, and how much is asked for."""
 
     evidence: float
     threshold: float
+    nights: int | None = None
+    known: str | None = None
+    """`nights`, `known`: how many nights are compared on, and what tells how much nights differ, of `NightEffect`; None
+    on a cluster, where rows are not known by night."""
 
     @classmethod
-    def of(cls, rows: Batch, in_place: FloatArray, new: FloatArray) -> Evidence:
+    def of(cls, rows: Batch, in_place: FloatArray, new: FloatArray, effect: NightEffect) -> Evidence:
         """From the probabilities of these rows."""
         gain = log_loss(in_place, rows.labels) - log_loss(new, rows.labels)
-        return cls.asked(auto.Evidence.of(gain, rows.weight, rows.together))
+        found = auto.Evidence.of(gain, rows.weight, rows.together)
+        asked = effect.factor if effect.nights >= NIGHTS else NEARER * effect.factor
+        return replace(cls.asked(found._replace(effect=found.effect * asked)), nights=effect.nights, known=effect.known)
 
     @classmethod
     def asked(cls, found: auto.Evidence) -> Evidence:
@@ -77,6 +141,7 @@ class Evidence:
         return (
             f"the new {name} is not shown to be better than the one in place: the log-likelihood of the new rows "
             f"changes by {self.evidence:+.1f} nats, and {self.threshold:+.1f} are required"
+            + ("" if self.known is None else f", {_KNOWN[self.known]}")
         )
 
 
@@ -157,7 +222,8 @@ def refit_calibrator(
             before, after = old.calibrator.predict(held_out, edges), learned.predicted
             contenders = [AS_IT_IS, in_place._replace(prob=before), new]
             measured, data = trial.here(contenders, judgement, held_out, learned.folds)
-            evidence, moved = Evidence.of(held_out, before, after), _moved(before, after)
+            effect = _night_effect(old, held_out, before, file_of_rows(trial.loaded)[learned.rows])
+            evidence, moved = Evidence.of(held_out, before, after, effect), _moved(before, after)
     report = report_on(
         "refit",
         request.seed,
@@ -215,6 +281,17 @@ def _bind(source: Source, flags: Flags, known: Binding, *, features: bool) -> Bi
     except OtherTableError as error:
         hint = "a refit reads the same columns: rename it, or use calcli fit for another one"
         raise DataError(error.message, hint=hint) from error
+
+
+def _night_effect(old: CalibratorModel, rows: Batch, prob: FloatArray, night: IntArray) -> NightEffect:
+    """The effect of nights, each a file, on residuals under the calibrator in place."""
+    baseline = drift_baseline_of(old) or DriftBaseline.of(prob, rows.labels, rows.weight)
+    nights = [
+        DriftRows(prob[night == one], rows.labels[night == one], rows.weights[night == one]).nights(baseline)
+        for one in np.unique(night)
+    ]
+    log = None if old.path is None else DriftLog.read(folder(f"{old.path}.drift.json"), old, np.ones(1))
+    return NightEffect.of([sums for sums in nights if sums[0].weight > 0], log)
 
 
 def _by_row(old: CalibratorModel) -> bool:

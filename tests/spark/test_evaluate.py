@@ -11,6 +11,8 @@ import pytest
 
 import calcli
 from calcli.metrics.gathered import MANY
+from calcli.verbs.drift_log import LEARNED
+from tests.support.drift import learned
 from tests.support.samples import breeds, clicks
 from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered
 
@@ -142,7 +144,7 @@ def test_drift_is_found_as_on_one_machine(days: Path, driver: Driver, tmp_path: 
     calcli.fit(ordered(days), method="platt", output=kept)
     nights.mkdir()
     here, there = tmp_path / "here.json", tmp_path / "there.json"
-    for night in range(3):
+    for night in range(4):
         rows = clicks(1500, seed=night + 70).with_columns(logit=pl.col("logit") + 1.5 * night)
         rows.write_parquet(nights / f"{night}.parquet")
         report = calcli.evaluate(nights, drift=kept, state=here, metrics="nll").to_json()["drift"]
@@ -150,8 +152,11 @@ def test_drift_is_found_as_on_one_machine(days: Path, driver: Driver, tmp_path: 
         for _ in range(2):  # nothing is new the second time
             found = driver.report("evaluate", nights, *words, code=code)["drift"]
         assert_near(found | {"state": "", "since_at": ""}, report | {"state": "", "since_at": ""}, rel=1e-9)
+        if night == 0:
+            learned(here)
+            learned(there)
     assert report["drifted"]
     logs = [json.loads(path.read_text())["nights"] for path in (here, there)]
-    assert [[night["rows"], len(night["sha256"])] for night in logs[1]] == [[1500, 1]] * 3
+    assert [[night["rows"], len(night["sha256"])] for night in logs[1]] == [[1500, 1]] * (LEARNED + 3)
     for one, other in zip(*logs, strict=True):
         assert_near(other["mean"], one["mean"], rel=1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from itertools import product
 from pathlib import Path
 
@@ -15,6 +16,8 @@ import calcli
 from calcli.cli.main import main
 from calcli.numeric.e_process import STAKES, EProcess, between_nights, log_rate_payoffs, rate_night
 from calcli.verbs.decide import DecideRequest, decide
+from calcli.verbs.drift_log import LEARNED, OLDER
+from tests.support.drift import learned
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import clicks
 
@@ -24,8 +27,8 @@ TARGET = calcli.Flags(label="target")
 @pytest.mark.parametrize("at_least", [True, False])
 def test_no_bet_can_be_expected_to_gain(at_least: bool) -> None:
     """By all outcomes of five rows: at the bound bets are fair, on the right side they lose, on the wrong they gain."""
-    weight, bound = np.array([1.0, 1.0, 2.0, 0.5, 1.0]), 0.8
-    for rate in (0.7, 0.8, 0.9):
+    weight, bound = np.array([1.0, 1.0, 2.0, 0.5, 1.0]), 0.5
+    for rate in (0.4, 0.5, 0.6):
         expected = np.zeros(len(STAKES))
         for outcome in product((0.0, 1.0), repeat=5):
             hit = np.array(outcome)
@@ -44,11 +47,12 @@ def evidence(rng: np.random.Generator, nights: int, rows: int, rate: float, spre
         p = 1 / (1 + np.exp(-(np.log(rate / (1 - rate)) + spread * rng.normal())))
         hit, weight = (rng.random(rows) < p).astype(float), np.ones(rows)
         night = rate_night(hit, weight, 0.9)
-        between = (0.2 * night.lean[0]) ** 2
-        if count >= 4:
-            learned = between_nights(*(np.array([[one] for one in each]) for each in zip(*past, strict=True)))[0]
-            between = learned if count >= 10 else min(between, learned)
-        process = process.after(log_rate_payoffs(hit, weight, 0.9, float(between), at_least=True))
+        if count < LEARNED:
+            process = process.idle()
+        else:
+            older = past[: max(LEARNED, math.ceil(OLDER * count))]
+            (between,) = between_nights(*(np.array([[one] for one in each]) for each in zip(*older, strict=True)))
+            process = process.after(log_rate_payoffs(hit, weight, 0.9, float(between), at_least=True))
         past.append((night.mean[0], night.noise[0]))
         most = max(most, float(np.exp(process.evidence)))
     return most
@@ -57,16 +61,16 @@ def evidence(rng: np.random.Generator, nights: int, rows: int, rate: float, spre
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.0, 0.2])
 def test_false_alarms_are_rare_over_a_season(spread: float) -> None:
-    """Of 100 policies whose rate is just the promised one, at most 5 % are called broken on any of 60 nights."""
+    """Of 100 policies whose rate is just the promised one, at most 5 % are called broken on any of 90 nights."""
     rng = np.random.default_rng(0)
     level = 0.9 if spread == 0.0 else 0.9014  # the mean rate of nights that scatter on the log-odds is 0.9
-    wrong = sum(evidence(rng, 60, 100, level, spread) >= 20.0 for _ in range(100))
+    wrong = sum(evidence(rng, 90, 100, level, spread) >= 20.0 for _ in range(100))
     assert stats.binomtest(wrong, 100, 0.05, alternative="greater").pvalue > 0.01
 
 
 def test_a_rate_that_fell_is_found() -> None:
     rng = np.random.default_rng(0)
-    assert sum(evidence(rng, 30, 300, 0.84, 0.0) >= 20.0 for _ in range(20)) >= 18
+    assert sum(evidence(rng, 58, 300, 0.84, 0.0) >= 20.0 for _ in range(20)) >= 18
 
 
 def asked(table: pl.DataFrame, **more: object) -> calcli.Report:
@@ -78,19 +82,21 @@ def test_a_promise_over_nights(here: Path) -> None:
     """Quiet nights refute nothing together; the night on which positives become rare begins a series that does."""
     calcli.fit(clicks(4000), method="platt", output="m")
     decide(DecideRequest(clicks(4000, seed=1), artifact="m", target="precision >= 0.5", output="p"))
+    asked(clicks(1000, seed=9))
+    learned("p.drift.json")
     for night in range(5):
         report = asked(clicks(1000, seed=10 + night))
         REPORT_SCHEMA.validate(report.to_json())
         assert report.drift["promise"]["broken"] is False
     again = asked(clicks(1000, seed=14)).drift
-    assert again["nights"] == 5  # the last file again
+    assert again["nights"] == LEARNED + 5  # the last file again
     for night in range(5, 11):
         table = clicks(1000, seed=10 + night)
         rare = (pl.Series(np.arange(1000) % 3 == 0)) & (table["label"] == 1) | (table["label"] == 0)
         found = asked(table.filter(rare)).drift["promise"]
     assert found["broken"] is True
     assert found["target"] == "precision >= 0.5"
-    assert 5 <= found["since"] <= 7
+    assert 5 <= found["since"] - LEARNED <= 7
     assert main(["evaluate", "night.parquet", "--drift", "p", "-q"]) == 1
 
 
@@ -103,14 +109,18 @@ def test_intervals_and_scores_as_they_are_have_promises_too(here: Path, capsys: 
         return pl.DataFrame({"target": mean + scale * rng.normal(size=rows), "mean": mean})
 
     decide(DecideRequest(amounts(2000, 1.0), intervals=0.9, prediction="mean", flags=TARGET, output="p"))
+    asked(amounts(500, 1.0))
+    learned("p.drift.json")
     for scale in (1.0, 1.0, 2.0, 2.0, 2.0):
         drift = asked(amounts(500, scale)).drift
         assert (drift["evidence"], drift["drifted"]) == (None, False)
     assert drift["promise"]["broken"] is True
-    assert drift["promise"]["since"] == 3
+    assert drift["promise"]["since"] == LEARNED + 3
     assert main(["evaluate", "night.parquet", "--drift", "p"]) == 1
     said = capsys.readouterr()
-    assert "BROKEN: the promise coverage >= 0.9 is broken, most likely since night 3" in " ".join(said.out.split())
+    assert f"BROKEN: the promise coverage >= 0.9 is broken, most likely since night {LEARNED + 3}" in " ".join(
+        said.out.split()
+    )
     assert "no drift" not in said.out
     decide(DecideRequest(clicks(2000), target="recall >= 0.8", output="p"))
     assert asked(clicks(500, seed=3)).drift["promise"]["broken"] is False
@@ -125,6 +135,7 @@ def test_each_class_bets_against_its_promise(here: Path) -> None:
     calcli.fit(breeds(3000), method="temperature", output="m")
     decide(DecideRequest(breeds(4000, seed=1), artifact="m", target="precision >= 0.55", output="p"))
     assert asked(breeds(800, seed=2)).drift["promise"]["broken"] is False
+    learned("p.drift.json")
     for night in range(4):
         table = breeds(800, seed=3 + night)
         label = [("a" if one == "b" and place % 2 else one) for place, one in enumerate(table["label"])]

@@ -15,9 +15,12 @@ from calcli.batch import Batch
 from calcli.errors import ArtifactError, UsageError
 from calcli.models.policy import IN_PLACE
 from calcli.models.requests import RefitRequest
+from calcli.numeric.e_process import NightSums
+from calcli.numeric.links import sigmoid
 from calcli.verbs.refit import refit, rollback
-from calcli.verbs.refit_calibrator import MARGIN, Evidence
+from calcli.verbs.refit_calibrator import MARGIN, NEARER, NIGHTS, UNKNOWN, Evidence, NightEffect
 from tests.support.artifacts import contents
+from tests.support.drift import learned
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
 
@@ -42,12 +45,12 @@ def fitted(here: Path) -> Path:
 
 def test_a_night_after_a_shift_replaces(fitted: Path) -> None:
     before = calcli.load("m").manifest
-    result = run(night(1, shift=1.0))
+    result = run(night(1, shift=3.0))
     assert result.kept is None
     after = calcli.load("m").manifest
     assert after.previous is not None
     assert after.recipe == before.recipe
-    assert result.report.value("platt", "nll") < result.report.value(IN_PLACE, "nll") < 1
+    assert result.report.value("platt", "nll") < result.report.value(IN_PLACE, "nll")
     assert after.fit["after"]["nll"] == result.report.value("platt", "nll")
 
 
@@ -61,7 +64,7 @@ def test_a_quiet_night_changes_nothing(fitted: Path) -> None:
 
 
 def test_the_evidence_is_the_log_likelihood_of_the_held_out_rows(fitted: Path) -> None:
-    for frame in (night(2, rows=700), night(1, shift=1.0)):
+    for frame in (night(2, rows=700), night(1, shift=3.0)):
         result = run(frame)
         (gap,) = (
             one.value
@@ -74,6 +77,8 @@ def test_the_evidence_is_the_log_likelihood_of_the_held_out_rows(fitted: Path) -
             "replaced": result.kept is None,
             "evidence": result.evidence.evidence,
             "threshold": result.evidence.threshold,
+            "nights": 1,
+            "known": "assumed",
             "reason": result.kept and result.kept.removesuffix("; nothing was changed"),
         }
 
@@ -85,11 +90,71 @@ def test_the_threshold_is_the_year_s_or_two_standard_errors() -> None:
     even, one = np.full(1000, 0.5 * np.exp(0.012)), np.full(1000, 0.5)
     one[0] = 0.5 * np.exp(0.69)
     for after, factor in ((even, 1), (one, 20)):
-        found = Evidence.of(replace(rows, weight=np.full(1000, float(factor))), before, after)
+        weighted = replace(rows, weight=np.full(1000, float(factor)))
+        found = Evidence.of(weighted, before, after, NightEffect(1.0, NIGHTS, "pooled"))
         gain = np.log(after / 0.5)
         assert found.evidence == pytest.approx(factor * gain.sum())
         assert found.threshold == pytest.approx(max(np.log(7300), 2 * factor * np.sqrt(1000) * gain.std()))
         assert (found.lacking("a") is None) == (after is even)
+
+
+def test_of_a_few_nights_the_spread_is_assumed_and_luck_is_half_of_the_difference() -> None:
+    """A night alone: what its rows share has the variance (0.3 x 0.25)^2, the mean of 1,000 of p = 0.5 0.25 / 1,000."""
+    rows, even = 1000, np.ones(1000)
+    sums = NightSums.of(np.zeros(rows), np.zeros(rows), np.ones((1, rows)), even)
+    found = NightEffect.of([[sums]], None)
+    assert found == (pytest.approx(1 + (UNKNOWN * 0.25) ** 2 / (0.25 / rows)), 1, "assumed")
+    assert NightEffect.of([[sums]] * 4, None).factor == pytest.approx(found.factor)
+    batch = Batch(score=np.zeros(rows), label=np.ones(rows, dtype=np.int64))
+    threshold = Evidence.of(batch, even / 2, even * 0.6, found).threshold
+    assert threshold == pytest.approx(NEARER * found.factor * np.log(7300))
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3])
+def test_pooled_nights_tell_how_much_they_differ(spread: float) -> None:
+    """The factor is 1 + rows x chance x variance, as nights have it, and not much more where they do not differ."""
+    rng, rows, found = np.random.default_rng(0), 1000, []
+    for _ in range(40):
+        nights = []
+        for _ in range(30):
+            residual = (rng.random(rows) < sigmoid(np.full(rows, rng.normal(0, spread)))) - 0.5
+            nights.append([NightSums.of(np.zeros(rows), residual, np.ones((1, rows)), np.ones(rows))])
+        found.append(NightEffect.of(nights, None))
+    true = 1 + rows * 0.25 * spread**2
+    assert {one.known for one in found} == {"pooled"}
+    assert np.median([one.factor for one in found]) == pytest.approx(true, rel=0.5)
+    assert np.quantile([one.factor for one in found], 0.1) > true / 2
+
+
+def test_a_lasting_change_is_no_difference_of_nights() -> None:
+    rng, nights = np.random.default_rng(1), []
+    for place in range(30):
+        residual = (rng.random(1000) < sigmoid(np.full(1000, 0.3 * (place >= 15)))) - 0.5
+        nights.append([NightSums.of(np.zeros(1000), residual, np.ones((1, 1000)), np.ones(1000))])
+    assert NightEffect.of(nights, None).factor < 3
+
+
+def test_a_night_that_is_odd_by_itself_replaces_nothing(here: Path) -> None:
+    """Nights that differ by 0.3: thirty files together, and any of them alone."""
+    calcli.fit(night(0, rows=5000), method="platt", output="m", metrics="nll")
+    shared = np.random.default_rng(3).normal(0, 0.3, 30)
+    for index, effect in enumerate(shared.tolist()):
+        night(300 + index, rows=1000, shift=effect).write_parquet(f"{index:02}.parquet")
+    for index in np.argsort(-abs(shared))[:5]:
+        assert run(f"{index:02}.parquet").usual
+    assert run("[0-9]*.parquet", pool_nights=30).usual
+
+
+def test_the_log_of_drift_tells_how_much_nights_differ(fitted: Path) -> None:
+    """Of one night it says that it is worth more than is assumed; nights that differ less are asked for less."""
+    frame = night(1, shift=1.0)
+    assert run(frame).evidence.known == "assumed"
+    assert run(frame).usual
+    night(5, rows=1000).write_parquet("first.parquet")
+    calcli.evaluate("first.parquet", drift="m", metrics="nll")
+    learned("m.drift.json")
+    found = run(frame)
+    assert (found.evidence.known, found.kept) == ("log", None)
 
 
 @pytest.mark.parametrize("method", ["platt", "isotonic"])
@@ -103,10 +168,10 @@ def test_calibration_that_has_not_moved_is_not_given_away(here: Path, method: st
 
 
 def test_pooled_nights_show_what_no_single_one_does(here: Path) -> None:
-    """A shift of 0.4 in 200 rows a night: 2.7 nats each, less what the fit costs."""
+    """A shift of 0.5 in 200 rows a night: 4.2 nats each, less what the fit costs."""
     calcli.fit(night(0, rows=5000), method="platt", output="m")
     for index in range(12):
-        night(200 + index, rows=200, shift=0.4).write_parquet(f"{index:02}.parquet")
+        night(200 + index, rows=200, shift=0.5).write_parquet(f"{index:02}.parquet")
     assert all(run(f"{index:02}.parquet").usual for index in range(12))
     assert run("[0-9]*.parquet", pool_nights=12).kept is None
     assert calcli.load("m").manifest.fit["rows"] == 2400
@@ -114,7 +179,7 @@ def test_pooled_nights_show_what_no_single_one_does(here: Path) -> None:
 
 def test_of_a_pool_the_last_files_by_name_are_read(fitted: Path) -> None:
     for index in (3, 1, 2):
-        night(index, rows=100 * index, shift=1.0).write_csv(f"{index}.csv", separator="|")
+        night(index, rows=100 * index, shift=3.0).write_csv(f"{index}.csv", separator="|")
     result = run("[0-9]*.csv", pool_nights=2)
     assert [file["path"] for file in result.report.data.files] == ["2.csv", "3.csv"]
     assert result.report.data.rows == 500
@@ -128,9 +193,9 @@ def test_of_a_pool_the_last_files_by_name_are_read(fitted: Path) -> None:
 def test_nights_that_were_fitted_on_are_not_compared_on_again(fitted: Path) -> None:
     """A window moves on by a night; one of its nights has no rows."""
     for index in range(4):
-        night(index, rows=0 if index == 2 else 1000, shift=1.0).write_csv(f"{index}.csv", separator="|")
+        night(index, rows=0 if index == 2 else 1000, shift=3.0).write_csv(f"{index}.csv", separator="|")
     assert run("[0-9]*.csv", pool_nights=4).kept is None
-    night(9, rows=1000, shift=1.0).write_csv("4.csv", separator="|")
+    night(9, rows=1000, shift=3.0).write_csv("4.csv", separator="|")
     result = run("[0-9]*.csv", pool_nights=4)
     assert [one.message for one in result.report.warnings] == [
         "2,000 of 3,000 rows were in the files that the artifact in place was fitted on, "
@@ -156,7 +221,7 @@ def test_a_night_of_wrong_labels_is_found_among_others(fitted: Path, wrong: str)
 
 
 def test_a_small_night_of_one_class_is_no_reason(fitted: Path) -> None:
-    night(1, shift=1.0).write_parquet("1.parquet")
+    night(1, shift=3.0).write_parquet("1.parquet")
     night(2, rows=5).with_columns(label=pl.lit(0, dtype=pl.Int8)).write_parquet("2.parquet")
     assert run("[0-9]*.parquet").kept is None
 
@@ -164,7 +229,7 @@ def test_a_small_night_of_one_class_is_no_reason(fitted: Path) -> None:
 def test_better_than_the_one_in_place_is_not_enough(fitted: Path) -> None:
     """The scores are right by now, the one in place is far off, and fine bins of few rows are worse than nothing."""
     right = (pl.col("logit") - 0.5) / 2
-    calcli.fit(night(0, shift=2.0).with_columns(right), method="histogram", output="m", params={"bins": 20})
+    calcli.fit(night(0, shift=3.0).with_columns(right), method="histogram", output="m", params={"bins": 20})
     before = contents("m")
     result = run(night(1, rows=400).with_columns(right))
     assert result.evidence.lacking("histogram") is None
@@ -193,7 +258,7 @@ def test_a_worse_recipe_on_new_rows_changes_nothing(fitted: Path) -> None:
 
 def test_rows_of_the_fit_in_place_are_not_judged_on(fitted: Path) -> None:
     night(0).write_parquet("monday.parquet")
-    night(7, shift=0.5).write_parquet("tuesday.parquet")
+    night(7, shift=3.0).write_parquet("tuesday.parquet")
     calcli.fit("monday.parquet", method="platt", output="m")
     result = run(["monday.parquet", "tuesday.parquet"])
     assert [warned.code for warned in result.report.warnings] == ["seen-before"]
@@ -206,7 +271,7 @@ def test_rows_of_the_fit_in_place_are_not_judged_on(fitted: Path) -> None:
 
 def test_rollback_brings_the_last_one_back(fitted: Path) -> None:
     before = calcli.load("m").predict(night(9))
-    run(night(1, shift=1.0))
+    run(night(1, shift=3.0))
     changed = calcli.load("m").predict(night(9))
     assert (before != changed).any()
     rollback("m")
@@ -230,7 +295,7 @@ def test_parameters_and_flags_are_repeated(here: Path) -> None:
 def test_auto_is_asked_again(here: Path) -> None:
     calcli.fit(night(0), output="m")
     assert calcli.load("m").manifest.requested == "auto"
-    run(night(1, shift=1.0))
+    run(night(1, shift=3.0))
     manifest = calcli.load("m").manifest
     assert manifest.previous is not None
     assert manifest.requested == "auto"
@@ -287,7 +352,7 @@ def test_units_are_those_of_the_recipe_or_others(here: Path) -> None:
         )
 
     calcli.fit(table(0), method="platt", output="m", resample_by="user")
-    by_user, by_minute = run(table(1)), run(table(2, shift=1.0), order_by="minute")
+    by_user, by_minute = run(table(1)), run(table(2, shift=3.0), order_by="minute")
     assert by_minute.kept is None
     assert by_user.report.data.units == {"column": "user", "count": 80, "in_order": False}
     assert by_minute.report.data.units == {"column": "minute", "count": 4000, "in_order": True}
