@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import FloatArray, IntArray, LabelArray
+from calcli.batch import FloatArray, IntArray, LabelArray, taken
 from calcli.decisions.targets import NEVER, Mask, decided
 from calcli.errors import UsageError
 from calcli.expressions import MOST, Condition, Every, Input, Term
 from calcli.numeric.seeded import Split, column_keys, stream
-from calcli.state import Json, taken
+from calcli.state import Json
 
 CHUNK = 20
 """Replicates that are drawn at a time."""

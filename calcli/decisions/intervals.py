@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits
+from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits, taken
 from calcli.decisions.conformal import PredictionIntervals
 from calcli.decisions.goal import Choice, DecisionGoal, Option, decision_splits, with_confidence
 from calcli.decisions.measure import Number, Promised, Rows, coverage, share_of
 from calcli.decisions.policy import IntervalRule
 from calcli.decisions.targets import Mask
-from calcli.state import taken
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calcli.batch import FloatArray, IntArray, LabelArray, SamplingUnits
+from calcli.batch import FloatArray, IntArray, LabelArray, SamplingUnits, taken
 from calcli.decisions.conformal import HeldOut, Thresholds
 from calcli.decisions.costs import CostRule, Costs, bootstrap_means
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
 from calcli.decisions.targets import RATES, Decided, Mask, Target, decided
-from calcli.state import taken
 
 BROKEN = 0.05
 """New rows refute a promise if, were it kept, they had turned out as badly with no larger probability."""
