@@ -142,7 +142,7 @@ class Command(TyperCommand):
         lines += _examples(self, screen)
         lines += _panels(self, ctx, screen, width)
         lines += ["", *wrapped(_environment(self.get_params(ctx)), width)]
-        return screen.fit("\n".join(lines))
+        return screen.fit(lines)
 
 
 class Overview(TyperGroup):
@@ -178,7 +178,7 @@ class Overview(TyperGroup):
         lines += ["", screen.bold("Commands:"), *described(self.summaries.items(), width)]
         lines += _panels(self, ctx, screen, width)
         lines += ["", f"Run {ctx.command_path} COMMAND --help for the options of a command."]
-        return screen.fit("\n".join(lines))
+        return screen.fit(lines)
 
 
 def _examples(command: Any, screen: Screen) -> list[str]:
