@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 Flat: TypeAlias = Literal["csv", "markdown"]
 Cell: TypeAlias = str | int | float | bool | None
 
-_MARKUP = re.compile(r"[\\|`*~\[\]$]|(?<![^\W_])_|_(?![^\W_])|^#")
-"""The signs of markup in Markdown, beside those of HTML; a ``_`` between two letters is none."""
+_MARKUP = re.compile(r"[\\|`*~\[\]$]|(?<![^\W_])_|_(?![^\W_])|^[#>]")
+_HTML = re.compile("<(?=[A-Za-z/!?])|&(?=[A-Za-z#])")
+"""The signs of markup in Markdown, where a ``_`` between two letters is none, and of tags and entities."""
 
 _VALUE = ("value", "lo", "hi", "floor", "null_hi", "p", "reason")
 _DIFFERENCE = ("value", "lo", "hi", "p")
@@ -77,7 +78,7 @@ def _text(cell: Cell) -> str:
 
 def _in_markdown(text: str) -> str:
     """A text as one line that Markdown shows as it is: no part of it becomes markup, a link or a control code."""
-    return escaped(_MARKUP.sub(r"\\\g<0>", escape(" ".join(text.split()), quote=False)))
+    return escaped(_HTML.sub(lambda sign: escape(sign[0]), _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))))
 
 
 def long_rows(report: Report) -> list[list[Cell]]:

@@ -84,6 +84,7 @@ NAMES = [
     "*a* **b** _c_ __d__ ~~e~~ `f` snake_case_name",
     "a|b \\| c\\",
     "# title",
+    "> a < b & c > d <0.001 AT&T &copy",
 ]
 
 
