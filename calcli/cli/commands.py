@@ -271,6 +271,7 @@ def inspect(arguments: Arguments, console: Console) -> Answer | None:
     --------
     calcli inspect train.platt
     calcli inspect train.mbct --rules
+    calcli inspect train.mbct --rules 100
     calcli inspect train.mbct --explain test.parquet -o why.png
     calcli inspect train.mbct --explain test.parquet --row 3
     calcli inspect train.platt --format json
@@ -289,7 +290,8 @@ def inspect(arguments: Arguments, console: Console) -> Answer | None:
     for flag in ("row", "output"):
         if arguments[flag] is not None:
             raise UsageError(f"--{flag} needs --explain DATA")
-    return inspection.inspected(run(artifact, rules=arguments["rules"]))
+    most = arguments["rules"]
+    return inspection.inspected(run(artifact, rules=most is not None), most)
 
 
 @command("""
