@@ -18,7 +18,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from calcli.cli.app import build, every_command  # noqa: E402 the package of this checkout
-from calcli.cli.serial import flat  # noqa: E402
 from calcli.methods import catalog as methods  # noqa: E402
 from calcli.metrics import catalog as metrics  # noqa: E402
 
@@ -51,7 +50,7 @@ def help_text(command: Sequence[str]) -> str:
 def method_table() -> str:
     """The catalog of methods, as Markdown."""
     rows = [[_linked(spec.name), spec.family, spec.summary, spec.reference] for spec in methods.specs()]
-    return flat(("method", "family", "what it is", "reference"), rows, "markdown")
+    return _table(("method", "family", "what it is", "reference"), rows)
 
 
 def _linked(method: str) -> str:
@@ -63,7 +62,13 @@ def _linked(method: str) -> str:
 def metric_table() -> str:
     """The catalog of metrics, as Markdown."""
     rows = [[f"`{spec.name}`", spec.family, spec.summary, spec.direction] for spec in metrics.specs()]
-    return flat(("metric", "family", "what it is", "better"), rows, "markdown")
+    return _table(("metric", "family", "what it is", "better"), rows)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose cells are Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def generated(command: Sequence[str]) -> str:
@@ -77,7 +82,7 @@ def generated(command: Sequence[str]) -> str:
             [f"[{' '.join([PROGRAM, *words])}]({'-'.join(words)}.md)", summary]
             for words, summary in every_command().items()
         ]
-        text += f"\n{flat(('command', 'what it does'), rows, 'markdown')}"
+        text += f"\n{_table(('command', 'what it does'), rows)}"
     return text
 
 

@@ -196,7 +196,7 @@ def improved(studies: Sequence[Study]) -> None:
             for batch, cluster, side in sides:
                 probs = {"raw": getattr(one.scores[BASE], side), "unified": getattr(one.scores[unified], side)}
                 probs["ccl"] = getattr(one.scores[clustered], side)
-                known = explanation.of_clusters(batch, cluster, one.clusters, probs)
+                known, _ = explanation.of_clusters(batch, cluster, one.clusters, np.zeros_like(cluster), probs)
                 lower = (
                     known[:, explanation.COLUMNS.index("ece_ccl")] <= known[:, explanation.COLUMNS.index("ece_unified")]
                 )
@@ -316,7 +316,7 @@ def clustering(folder: Path, *, quick: bool) -> None:
                 clusters, near = partition.fit(cal, NO_SIDE_INPUTS, catalog.find("ccl").resolve(params), SEED)
                 cluster, prob = near.place[:, 0], probabilities(cal.score)
                 probs = dict.fromkeys(explanation.SCORES, prob)
-                known = explanation.of_clusters(cal, cluster, len(clusters), probs)
+                known, _ = explanation.of_clusters(cal, cluster, len(clusters), np.zeros_like(cluster), probs)
                 size, rate, homogeneity = explanation.of_clustering(cal, cluster, known)
                 rows.append([name, embedding, method, f"{size:.3g}", f"{rate:.4f}", f"{homogeneity:.3f}"])
     table(("data", "embedding", "clustering", "variance of sizes", "variance of label rates", "homogeneity"), rows)

@@ -59,6 +59,9 @@ calcli uncertainty evaluate test.csv --with train.sglb --ood other.csv""",
 }
 """The examples of the program and of its groups."""
 
+_USUAL = {"--rules": "20"}
+"""The numbers of options that may stand without one."""
+
 _NAMES = {"help_option_names": ["-h", "--help"]}
 
 _WIDEST = 80
@@ -130,6 +133,13 @@ def _show_help(ctx: typer.Context) -> None:
 class Command(TyperCommand):
     """A command whose `epilog` is its examples, one a line."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = {flag: usual for flag, usual in _USUAL.items() if any(flag in param.opts for param in self.params)}
+        for place in reversed(range(len(args))):
+            if args[place] in known and not "".join(args[place + 1 : place + 2]).isdecimal():
+                args = [*args[: place + 1], known[args[place]], *args[place + 1 :]]
+        return super().parse_args(ctx, args)
+
     def get_help(self, ctx: Any) -> str:
         screen = Screen.of(sys.stdout)
         width = min(screen.width, _WIDEST)
@@ -142,7 +152,7 @@ class Command(TyperCommand):
         lines += _examples(self, screen)
         lines += _panels(self, ctx, screen, width)
         lines += ["", *wrapped(_environment(self.get_params(ctx)), width)]
-        return screen.fit("\n".join(lines))
+        return screen.fit(lines)
 
 
 class Overview(TyperGroup):
@@ -178,7 +188,7 @@ class Overview(TyperGroup):
         lines += ["", screen.bold("Commands:"), *described(self.summaries.items(), width)]
         lines += _panels(self, ctx, screen, width)
         lines += ["", f"Run {ctx.command_path} COMMAND --help for the options of a command."]
-        return screen.fit("\n".join(lines))
+        return screen.fit(lines)
 
 
 def _examples(command: Any, screen: Screen) -> list[str]:

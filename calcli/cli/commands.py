@@ -96,8 +96,8 @@ def evaluate(arguments: Arguments, console: Console) -> Answer:
 
 
 @command("""
-    READING COLUMNS WITH SCORES KIND CLASS BY BINS BINNING BANDS PICTURE_OUTPUT PICTURE_FORMAT FORMAT CLUSTER
-    GENERAL
+    READING COLUMNS NODE_ID NEW_EDGES WITH SCORES KIND CLASS BY BINS BINNING BANDS PICTURE_OUTPUT PICTURE_FORMAT
+    FORMAT CLUSTER GENERAL
 """)
 def diagram(arguments: Arguments, console: Console) -> None:
     """Draw reliability diagrams: predicted probabilities against observed rates.
@@ -184,9 +184,10 @@ def refit(arguments: Arguments, console: Console) -> Answer | None:
 
 
 @command("""
-    READING COLUMNS CALIBRATOR COST_FP COST_FN COST_TP COST_TN COST COSTS TARGET BUDGET_ROWS CONFIDENCE ABSTAIN
-    COVERAGE UNCERTAINTY TOP SETS SET_SCORE BY_CLASS INTERVALS PREDICTION QUANTILES SPREAD VARIANCE SIDE SETS_BY
-    THRESHOLD RESAMPLE_BY FOLDS DECISION_BOOTSTRAP SEED POLICY_OUTPUT POLICY_PICTURE HTML FORMAT GENERAL
+    READING COLUMNS NODE_ID NEW_EDGES CALIBRATOR COST_FP COST_FN COST_TP COST_TN COST COSTS TARGET BUDGET_ROWS
+    CONFIDENCE ABSTAIN COVERAGE UNCERTAINTY TOP SETS SET_SCORE BY_CLASS INTERVALS PREDICTION QUANTILES SPREAD
+    VARIANCE SIDE SETS_BY THRESHOLD RESAMPLE_BY FOLDS DECISION_BOOTSTRAP SEED POLICY_OUTPUT POLICY_PICTURE HTML
+    FORMAT GENERAL
 """)
 def decide(arguments: Arguments, console: Console) -> Answer:
     """Choose a threshold by costs or by a target, and save it as a policy.
@@ -270,6 +271,7 @@ def inspect(arguments: Arguments, console: Console) -> Answer | None:
     --------
     calcli inspect train.platt
     calcli inspect train.mbct --rules
+    calcli inspect train.mbct --rules 100
     calcli inspect train.mbct --explain test.parquet -o why.png
     calcli inspect train.mbct --explain test.parquet --row 3
     calcli inspect train.platt --format json
@@ -288,7 +290,8 @@ def inspect(arguments: Arguments, console: Console) -> Answer | None:
     for flag in ("row", "output"):
         if arguments[flag] is not None:
             raise UsageError(f"--{flag} needs --explain DATA")
-    return inspection.inspected(run(artifact, rules=arguments["rules"]))
+    most = arguments["rules"]
+    return inspection.inspected(run(artifact, rules=most is not None), most)
 
 
 @command("""

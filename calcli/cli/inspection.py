@@ -10,6 +10,7 @@ from calcli.cli.output import Answer
 from calcli.cli.results import headline, numbers_table
 from calcli.cli.screen import Screen, aligned, fact_list, notes, wrapped
 from calcli.decisions.policy import Policy
+from calcli.methods.base import SETTINGS
 from calcli.reporting import decisions, facts
 from calcli.reporting.tables import Findings
 from calcli.reporting.typesetting import settings, short
@@ -21,15 +22,19 @@ if TYPE_CHECKING:
     from calcli.verbs.inspect import Explanation, Inspection
 
 
-def inspected(inspection: Inspection) -> Answer:
-    """An artifact: its manifest, its numbers, its files."""
-    return Answer(partial(_artifact, inspection), inspection.to_json)
+_CONDITIONS = ("if", "at")
+"""The columns that say which rows of data a row of a table is about."""
 
 
-def _artifact(inspection: Inspection, screen: Screen) -> list[str]:
+def inspected(inspection: Inspection, most: int | None) -> Answer:
+    """An artifact: its manifest, its numbers, its files; or what it learned, `most` rows of each long table."""
+    return Answer(partial(_artifact, inspection, most), inspection.to_json)
+
+
+def _artifact(inspection: Inspection, most: int | None, screen: Screen) -> list[str]:
     """Method, data, metrics and files of an artifact; ``--format json`` has more."""
     if inspection.sections:
-        return [line for section in inspection.sections for line in [*_section(section, screen), ""]][:-1]
+        return [line for section in inspection.sections for line in [*_section(section, most, screen), ""]][:-1]
     manifest = inspection.manifest
     numbers = Findings.of_manifest(manifest)
     day, _, time = manifest.created.partition("T")
@@ -78,12 +83,26 @@ def explained(explanation: Explanation) -> Answer:
     return Answer(lines, explanation.to_json)
 
 
-def _section(section: Section, screen: Screen) -> list[str]:
-    """A table of fitted parameters: numbers to the right, words to the left."""
-    align = "".join("r" if all(map(_is_number, column)) else "l" for column in zip(*section.rows, strict=True))
-    cells = [["" if value is None else short(value) for value in row] for row in section.rows]
+def _section(section: Section, most: int | None, screen: Screen) -> list[str]:
+    """A table of fitted parameters: numbers to the right, words to the left.
+
+    Of a table that can be long it has the rows that move most, with their conditions last.
+    """
+    columns, rows = section.columns, section.brief or section.rows
     lines = [screen.bold(section.title), *(wrapped(section.note, screen.prose) if section.note else ())]
-    return [*lines, *(aligned([section.columns, *cells], align) if section.rows else ())]
+    if section.moves:
+        first = sorted(range(len(rows)), key=lambda place: -section.moves[place])[:most]
+        hidden = len(rows) - len(first)
+        at = next(place for place, name in enumerate(columns) if name in _CONDITIONS)
+        columns, *rows = ((*row[:at], *row[at + 1 :], row[at]) for row in (columns, *(rows[place] for place in first)))
+        if hidden:
+            more = (
+                f"These {len(first):,} rows move most, of {len(section.rows):,}: --rules N shows N, --format json all."
+            )
+            lines += wrapped(more, screen.prose)
+    align = "".join("r" if all(map(_is_number, column)) else "l" for column in zip(*rows, strict=True))
+    cells = [["" if value is None else short(value) for value in row] for row in rows]
+    return [*lines, *(aligned([columns, *cells], align) if rows else ())]
 
 
 def _is_number(value: object) -> bool:
@@ -101,6 +120,8 @@ def _learned(inspection: Inspection) -> list[facts.Pair]:
         arrays = [f"{name} ({' x '.join(map(str, shape))})" for name, shape in shapes.items() if "/" not in name]
         nested = Counter(name.partition("/")[0] for name in shapes if "/" in name)
         pairs.append(("arrays", ", ".join([*arrays, *(f"{count} in {part}" for part, count in nested.items())])))
+    if isinstance(chosen := inspection.numbers.get(SETTINGS), dict):
+        pairs.append(("chosen", settings(chosen)))
     params = inspection.manifest.params
     if params:
         text, preset = settings(params), inspection.manifest.preset

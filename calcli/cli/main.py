@@ -138,7 +138,7 @@ def _report(error: BaseException, words: list[str]) -> int:
         write_stderr("".join(traceback.format_exception(error)).rstrip())
     if message is not None:
         screen = Screen.of(sys.stderr, no_color=is_set("--no-color", words))
-        write_stderr(f"{screen.bad(f'{PROGRAM}:')} {screen.fit(_one_line(message))}")
+        write_stderr(screen.fit([f"{screen.bad(f'{PROGRAM}:')} {message}"]))
     return code
 
 
@@ -178,8 +178,3 @@ def _refusal(error: OSError) -> str:
     """The error of the operating system, and its file."""
     reason = error.strerror or str(error) or type(error).__name__
     return reason if error.filename is None else f"{error.filename}: {reason}"
-
-
-def _one_line(message: str) -> str:
-    """A message as one line of visible letters: names in it can hold line ends, or codes that move the cursor."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in message)

@@ -313,7 +313,12 @@ CHECK_ROWS = output(
 )
 FLOAT32 = output("--float32", "Of ONNX: inputs and outputs in single precision; in double by default.", False)
 TABLE = output("--table NAME", "Where a query finds the rows.", only="export")
-RULES = output("--rules", "Show the fitted rules, leaves or clusters in full.", False)
+RULES = output(
+    "--rules N",
+    "Show the fitted rules, leaves or clusters: of each long table the N rows that move most, 20 where no N is given; "
+    "--format json has all.",
+    bounds=(1, 2**31 - 1),
+)
 EXPLAIN = output(
     "--explain DATA", "Show which features of these rows move the calibrated score away from the raw score (SHAP)."
 )

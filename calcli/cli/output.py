@@ -72,7 +72,7 @@ def show(answer: Answer, form: Form, console: Console) -> None:
         if answer.beside_path:
             console.show([*answer.lines(console.stderr), *below, ""])
         else:
-            write(console.stdout.fit("\n".join(answer.lines(console.stdout))) + "\n")
+            write(console.stdout.fit(answer.lines(console.stdout)) + "\n")
             console.show(below)
         hidden = () if answer.beside_path and console.quiet else answer.repeated
     for warning in answer.warnings:

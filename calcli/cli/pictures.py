@@ -98,4 +98,4 @@ def _text(piece: Piece, screen: Screen) -> str:
         codes = [f"38;5;{_COLORS[piece.ink][0]}", *(f"48;5;{_COLORS[paper][0]}" for paper in papers)]
     else:
         codes = [f"{_COLORS[piece.ink][1]}", *(f"{_COLORS[paper][1] + 10}" for paper in papers)]
-    return f"\x1b[{';'.join(codes)}m{piece.text}\x1b[0m"
+    return screen.styled(";".join(codes), piece.text)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from calcli.cli.screen import Screen, wrapped
+from calcli.cli.screen import Screen, answered, escaped, is_terminal, wrapped
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
 from calcli.listener import Listener
 
@@ -63,8 +63,11 @@ def write(text: str) -> None:
 
 
 def write_path(path: os.PathLike[str]) -> None:
-    """Write the name of a file to stdout, byte for byte, whatever the encoding of the terminal."""
-    write_bytes(os.fsencode(path) + b"\n")
+    """Write the name of a file to stdout: byte for byte, whatever the encoding, or escaped on a terminal."""
+    if is_terminal(sys.stdout):
+        write(escaped(os.fspath(path)) + "\n")
+    else:
+        write_bytes(os.fsencode(path) + b"\n")
 
 
 def write_bytes(content: bytes) -> None:
@@ -144,20 +147,18 @@ class Console(Listener):
 
     def show(self, lines: Iterable[str]) -> None:
         """Show lines as they are."""
-        text = "\n".join(lines)
-        if text and not self.quiet:
-            self._write(text)
+        if not self.quiet:
+            self._write(list(lines))
 
     def note(self, message: str) -> None:
         """Show a sentence, unless it was shown before."""
         if not self.quiet and message not in self._noted:
             self._noted.add(message)
-            self._write("\n".join(map(self.stderr.dim, wrapped(message, self.stderr.prose))))
+            self._write(map(self.stderr.dim, wrapped(message, self.stderr.prose)))
 
     def warn(self, message: str) -> None:
         """Show a warning, with `quiet` too."""
-        first, *others = wrapped(f"warning: {message}", self.stderr.prose)
-        self._write("\n".join([first.replace("warning:", self.stderr.doubtful("warning:"), 1), *others]))
+        self._write(answered("warning", self.stderr.doubtful, message, self.stderr.prose))
 
     def begin(self, task: str, total: int | None) -> None:
         """Start a stage of the work."""
@@ -171,7 +172,7 @@ class Console(Listener):
     def advance(self, steps: int, what: str = "") -> None:
         """Count steps of the innermost stage."""
         if self._bar is not None and self._tasks:
-            self._bar.update(self._tasks[-1], advance=steps, what=what)
+            self._bar.update(self._tasks[-1], advance=steps, what=self.stderr.fit([what]))
 
     def end(self) -> None:
         """End the innermost stage."""
@@ -182,8 +183,9 @@ class Console(Listener):
             self._bar.stop()
             self._bar = None
 
-    def _write(self, text: str) -> None:
-        text = self.stderr.fit(text)
+    def _write(self, lines: Iterable[str]) -> None:
+        if not (text := self.stderr.fit(lines)):
+            return
         if self._bar is not None:
             from rich.text import Text
 

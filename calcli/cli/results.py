@@ -11,6 +11,7 @@ from calcli.cli.output import Answer, bad_rows, bound, write_file
 from calcli.cli.screen import (
     Screen,
     aligned,
+    answered,
     described,
     fact_list,
     notes,
@@ -290,8 +291,8 @@ def _gates(report: Report, screen: Screen) -> list[str]:
     """A line for each gate, and for each number that failed it."""
     lines: list[str] = []
     for gate in verdict.gates(report):
-        answer = screen.good("passed") if gate.passed else screen.bad("FAILED")
-        lines += wrapped(f"{answer}: {gate.text}", screen.prose)
+        answer, color = ("passed", screen.good) if gate.passed else ("FAILED", screen.bad)
+        lines += answered(answer, color, gate.text, screen.prose)
         lines += [f"  {failure}, the limit {limit:g}" for failure, limit in gate.failures]
     return ["", *lines] if lines else []
 
@@ -300,10 +301,10 @@ def _drift(report: Report, screen: Screen) -> list[str]:
     """Whether the calibration has drifted, and whether a policy keeps its promise, in a sentence each."""
     lines: list[str] = []
     for what, bad, said in facts.drift(report.drift):
-        good = screen.good(_DRIFT[what][False])
-        if what == "calibration" and report.drift is not None and report.drift.get("learning"):
-            good = "no verdict yet"
-        lines += ["", *wrapped(f"{screen.bad(_DRIFT[what][True]) if bad else good}: {said}", screen.prose)]
+        answer, color = _DRIFT[what][bad], screen.bad if bad else screen.good
+        if not bad and what == "calibration" and report.drift is not None and report.drift.get("learning"):
+            answer, color = "no verdict yet", str
+        lines += ["", *answered(answer, color, said, screen.prose)]
     return lines
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from calcli.reporting.typesetting import GLUE
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 ASCII = str.maketrans({"↓": "v", "↑": "^", "×": "x", "–": "-", "…": "...", "²": "^2"})
 """Replacements of typographic signs for encodings without them."""
 
-_COLOR = re.compile(r"\x1b\[[0-9;]*m")
-_CONTROL = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
+_OURS = "".join(chr(0xF0000 + number) for number in memoryview(os.urandom(8)).cast("H"))
+"""The mark before the codes of our own colours until a line is written: no data can know it."""
+
+_COLOR = re.compile(f"{_OURS}[0-9;]*m")
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Letters that move the cursor, change colours, end a line or turn its direction."""
 
 _WIDEST = 100
 """Prose is not set wider than this: longer lines are hard to read."""
@@ -65,27 +69,33 @@ class Screen(NamedTuple):
         return max(40, min(self.width, _WIDEST))
 
     def bold(self, text: str) -> str:
-        return self._styled("1", text)
+        return self.styled("1", text)
 
     def dim(self, text: str) -> str:
-        return self._styled("2", text)
+        return self.styled("2", text)
 
     def good(self, text: str) -> str:
-        return self._styled("32", text)
+        return self.styled("32", text)
 
     def bad(self, text: str) -> str:
-        return self._styled("1;31", text)
+        return self.styled("1;31", text)
 
     def doubtful(self, text: str) -> str:
-        return self._styled("33", text)
+        return self.styled("33", text)
 
-    def _styled(self, code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self.color and text else text
+    def styled(self, code: str, text: str) -> str:
+        """The text in a colour, which it gets when `fit` has escaped what the text has of its own."""
+        return f"{_OURS}{code}m{text}{_OURS}0m" if self.color and text else text
 
-    def fit(self, text: str) -> str:
-        """The text in the encoding's letters; control codes other than colours are escaped, as names may have them."""
-        safe = _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
-        return safe if self.unicode else safe.translate(ASCII)
+    def fit(self, lines: Iterable[str]) -> str:
+        """Lines as they are written, in the encoding's letters: control codes of names are escaped, then coloured."""
+        safe = "\n".join(map(escaped, lines))
+        return (safe if self.unicode else safe.translate(ASCII)).replace(_OURS, "\x1b[")
+
+
+def escaped(text: str) -> str:
+    """The text with letters in place of codes that a terminal obeys."""
+    return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -111,7 +121,7 @@ def _width(stream: TextIO | None) -> int:
 
 def shown_width(text: str) -> int:
     """The columns of a text on a terminal: East Asian letters take two, colours and accents none."""
-    plain = _COLOR.sub("", text)
+    plain = escaped(_COLOR.sub("", text))
     if plain.isascii():
         return len(plain)
     return sum(_letter_width(letter) for letter in plain)
@@ -127,6 +137,12 @@ def wrapped(text: str, width: int) -> list[str]:
     """A paragraph in lines. Words are never cut, so that paths, flags and names can be copied."""
     lines = textwrap.wrap(text, max(width, 20), break_long_words=False, break_on_hyphens=False) or [""]
     return [line.replace(GLUE, " ") for line in lines]
+
+
+def answered(answer: str, color: Callable[[str], str], text: str, width: int) -> list[str]:
+    """A paragraph that begins with an answer in colour and a colon."""
+    first, *others = wrapped(f"{answer}: {text}", width)
+    return [first.replace(answer, color(answer), 1), *others]
 
 
 def aligned(rows: Sequence[Sequence[str]], align: str, *, indent: str = "  ", gap: str = "  ") -> list[str]:

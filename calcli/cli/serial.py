@@ -5,8 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from calcli.cli.screen import CONTROL, escaped
 
 if TYPE_CHECKING:
     from calcli.decisions.goal import Choice
@@ -16,6 +20,10 @@ if TYPE_CHECKING:
 
 Flat: TypeAlias = Literal["csv", "markdown"]
 Cell: TypeAlias = str | int | float | bool | None
+
+_MARKUP = re.compile(r"[\\|`*~\[\]$]|(?<![^\W_])_|_(?![^\W_])|^[#>]")
+_HTML = re.compile("<(?=[A-Za-z/!?])|&(?=[A-Za-z#])")
+"""The signs of markup in Markdown, where a ``_`` between two letters is none, and of tags and entities."""
 
 _VALUE = ("value", "lo", "hi", "floor", "null_hi", "p", "reason")
 _DIFFERENCE = ("value", "lo", "hi", "p")
@@ -32,7 +40,8 @@ LONG = (
 
 def to_json(document: object, *, unicode: bool = True) -> str:
     """One object on one line. A number that JSON does not have is a bug, not a NaN."""
-    return json.dumps(document, allow_nan=False, ensure_ascii=not unicode) + "\n"
+    text = json.dumps(document, allow_nan=False, ensure_ascii=not unicode)
+    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def flat(header: Sequence[str], rows: Iterable[Sequence[Cell]], form: Flat) -> str:
@@ -68,7 +77,8 @@ def _text(cell: Cell) -> str:
 
 
 def _in_markdown(text: str) -> str:
-    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").split())
+    """A text as one line that Markdown shows as it is: no part of it becomes markup, a link or a control code."""
+    return escaped(_HTML.sub(lambda sign: escape(sign[0]), _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))))
 
 
 def long_rows(report: Report) -> list[list[Cell]]:

@@ -101,6 +101,12 @@ class Section:
     rows: tuple[tuple[Json, ...], ...]
     note: str = ""
 
+    moves: tuple[float, ...] = ()
+    """Of a table that can be long, how much each row moves predictions: text shows those that move most."""
+
+    brief: tuple[tuple[Json, ...], ...] = ()
+    """The rows as text shows them, where that is shorter."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:

@@ -191,8 +191,11 @@ class Decider(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: str | Path | None) -> Self:
-        """The decider of a goal; `calibrator` is the artifact whose probabilities decide, if one is given."""
+    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: str | Path | None, edges: Data | None) -> Self:
+        """The decider of a goal; `calibrator` is the artifact whose probabilities decide, if one is given.
+
+        `edges` is an edge list in place of that of its fit.
+        """
 
     @property
     @abstractmethod
@@ -207,6 +210,10 @@ class Decider(ABC):
     @abstractmethod
     def bind(self, source: Source) -> Binding:
         """The columns that are read."""
+
+    def remarks(self, source: Source, binding: Binding) -> Sequence[str]:
+        """Notes on the rows of the table, before they are read."""
+        return ()
 
     @abstractmethod
     def rows(self, loaded: Loaded, seed: int) -> DecisionRows:
@@ -243,10 +250,12 @@ def open_model(artifact: Artifact) -> Model:
     return model
 
 
-def decider_of(goal: DecisionGoal, flags: Flags, calibrator: str | Path | None = None) -> Decider:
-    """The decider of a goal, by a score or about amounts; `calibrator` is as in `Decider.of`."""
+def decider_of(
+    goal: DecisionGoal, flags: Flags, calibrator: str | Path | None = None, edges: Data | None = None
+) -> Decider:
+    """The decider of a goal, by a score or about amounts; `calibrator` and `edges` are as in `Decider.of`."""
     decider: type[Decider] = _named(*DECIDERS["scores" if goal.intervals is None else "amounts"])
-    return decider.of(goal, flags, calibrator)
+    return decider.of(goal, flags, calibrator, edges)
 
 
 def _kind(manifest: Manifest) -> type[Model]:

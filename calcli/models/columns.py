@@ -35,12 +35,18 @@ from calcli.models.stream import Computed, ModelColumns
 from calcli.numeric.links import logits
 from calcli.tables import arrays
 from calcli.tables.arrays import Levels, index_order
+from calcli.tables.binding_types import Binding
 from calcli.tables.checks import bound_columns, encode
 from calcli.tables.labels import class_text
 from calcli.tables.load import doubt_of_scale
 from calcli.tables.load import load as load_rows
 from calcli.tables.side_tables import load_nodes
 from calcli.tables.source import Source
+
+
+def link_remarks(calibrator: FittedMethod, binding: Binding, source: Source) -> tuple[str, ...]:
+    """How an edge list links the rows of a table, and how many it does not link."""
+    return () if binding.node_id is None else calibrator.remarks(load_nodes(source, binding.node_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +118,7 @@ class CalibratedColumns(ModelColumns):
 
     def remarks(self, source: Source) -> Sequence[str]:
         """Notes on rows that an edge list links."""
-        node_id = self.binding.node_id
-        return () if node_id is None else self.calibrator.remarks(load_nodes(source, node_id))
+        return link_remarks(self.calibrator, self.binding, source)
 
     def refuse_bad_rows(self, source: Source) -> None:
         load_rows(source, self.binding, features=self.features, label=False, check_scale=False)

@@ -30,7 +30,7 @@ from calcli.tables.binding import bind_unscored
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.checks import bound_columns, encode
 from calcli.tables.load import Loaded
-from calcli.tables.source import Source
+from calcli.tables.source import Data, Source
 
 _WHAT = "a policy of intervals"
 
@@ -126,11 +126,13 @@ class AmountDecider(Decider):
     features = True
 
     @classmethod
-    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: str | Path | None) -> AmountDecider:
+    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: str | Path | None, edges: Data | None) -> AmountDecider:
         if calibrator is not None:
             raise UsageError(
                 "--intervals are for predictions in the table: --with is a calibrator", hint="leave it out"
             )
+        if edges is not None:
+            raise UsageError("--intervals are for predictions in the table: they use no --edges", hint="leave it out")
         return cls(goal, flags)
 
     def bind(self, source: Source) -> Binding:

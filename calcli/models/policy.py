@@ -6,7 +6,7 @@ The evidence and the checks of labels by which an artifact is replaced by one of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,9 +22,11 @@ from calcli.decisions.goal import Choice, DecisionGoal, decision_splits
 from calcli.decisions.measure import Rows, paid_of
 from calcli.decisions.targets import decided
 from calcli.diagrams.charts import AtThresholds, thresholds_of
+from calcli.errors import UsageError
 from calcli.listener import SILENT
 from calcli.models.base import Decider, DecisionRows
 from calcli.models.calibrator import CalibratorModel, load
+from calcli.models.columns import link_remarks
 from calcli.models.held_out import Mask
 from calcli.models.judged import costs_of, measured_rows
 from calcli.models.learn import FitOutcome, learn
@@ -40,7 +42,7 @@ from calcli.state import Json, damage_reported
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded
-from calcli.tables.source import Source
+from calcli.tables.source import Data, Source
 from calcli.version import VERSION
 
 
@@ -49,10 +51,17 @@ class ScoreDecider(Decider):
     """Policies by a score: that of a calibrator, or the score as it is."""
 
     calibrator: CalibratorModel | None
+    linked: CalibratorModel | None = None
+    """The calibrator with the edges of these rows, which the policy does not keep."""
 
     @classmethod
-    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: str | Path | None) -> ScoreDecider:
-        return cls(goal, flags, None if calibrator is None else load(calibrator))
+    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: str | Path | None, edges: Data | None) -> ScoreDecider:
+        if calibrator is None:
+            if edges is not None:
+                raise UsageError("--edges is used by a calibrator fitted with --edges", hint="add --with DIR")
+            return cls(goal, flags, None)
+        model = load(calibrator)
+        return cls(goal, flags, model, model.linked(edges))
 
     @property
     def features(self) -> bool:
@@ -63,9 +72,13 @@ class ScoreDecider(Decider):
             return bind(source, self.flags, features=False)
         return self.calibrator.bind(source, self.flags)
 
+    def remarks(self, source: Source, binding: Binding) -> Sequence[str]:
+        return () if self.linked is None else link_remarks(self.linked.calibrator, binding, source)
+
     def rows(self, loaded: Loaded, seed: int) -> ScoreRows:
         model = self.calibrator or uncalibrated(loaded, self.flags, seed)
-        return ScoreRows(self.goal, model, loaded, rows_of(loaded, model.calibrator.predict(loaded.batch), self.goal))
+        prob = (self.linked or model).calibrator.predict(loaded.batch)
+        return ScoreRows(self.goal, model, loaded, rows_of(loaded, prob, self.goal))
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,14 +134,15 @@ def holdout_fact(holdout: JsonObject) -> Pair:
         return ("held out", "no rows; fitted on all rows")
     if units is not None and units["in_order"]:
         spans = f", in up to {scheme[3:]} spans, each" if scheme.startswith("cv:") else ""
-        all_too = "; then fitted on all rows" if spans else ""
+        all_too = "; then fitted on all rows" if holdout.get("refit_on_all", spans) else ""
         return ("held out", f"the last {rows:,} rows by {units['column']}{spans} from those before{all_too}")
     if scheme == "others":
         return ("held out", f"the {rows:,} rows outside the sample that it was fitted on")
     whole = "" if units is None else f" of whole units by {units['column']}"
     if scheme.startswith("cv:"):
         return ("held out", f"all rows, in {scheme[3:]} cross-validation folds{whole}; then fitted on all rows")
-    return ("held out", f"{rows:,} rows{whole}; fitted on the other rows")
+    fitted_on = "then fitted on all rows" if holdout.get("refit_on_all") else "fitted on the other rows"
+    return ("held out", f"{rows:,} rows{whole}; {fitted_on}")
 
 
 def definitions(defined: Mapping[str, JsonObject]) -> list[Pair]:

@@ -17,6 +17,7 @@ from calcli.listener import Listener
 from calcli.metrics.base import Options
 from calcli.models.base import Model, open_model
 from calcli.models.calibrator import CalibratorModel, opened
+from calcli.models.columns import link_remarks
 from calcli.reports.measuring import raw_odds, raw_probabilities
 from calcli.reports.schema import RAW, ReportWarning, ScoreSource
 from calcli.tables.binding import bind, bind_score
@@ -69,6 +70,13 @@ class NamedScores:
     def linked_by(self, edges: Edges) -> NamedScores:
         """The scores with these edges in each artifact that was fitted with an edge list."""
         return replace(self, models={name: model.linked_by(edges) for name, model in self.models.items()})
+
+    def note_links(self, scores: Sequence[ComparedScore], source: Source, listener: Listener) -> None:
+        """Note how many rows of the table no edge links, for each artifact that was fitted with an edge list."""
+        of_artifacts = [score for score in scores if score.name in self.models]
+        for score, model in zip(of_artifacts, self.models.values(), strict=True):
+            for remark in link_remarks(model.calibrator, score.binding, source):
+                listener.note(f"{score.name}: {remark}")
 
     @classmethod
     def parse(cls, artifacts: Sequence[str], columns: Sequence[str]) -> NamedScores:

@@ -43,12 +43,15 @@ class DecideRequest(DecisionGoal):
         Where the policy is kept. None is ``<input stem>.policy`` in the current one; frames are then kept nowhere.
     cost_file
         A CSV file with the cost of each action by class, in place of the four costs.
+    edges
+        Pairs of ids of linked rows, in place of those of the calibrator's fit.
     """
 
     data: Data = field(kw_only=False)
     artifact: str | Path | None = None
     output: str | Path | None = None
     cost_file: str | Path | None = None
+    edges: Data | None = None
     flags: Flags = NO_FLAGS
     input_format: str | None = None
     delimiter: str | None = None
@@ -115,12 +118,12 @@ def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:
     """Choose a policy on labelled rows, measure it, and keep it."""
     goal: DecisionGoal = request if request.cost_file is None else replace(request, costs=((), ()))
     goal.check()
-    decider = decider_of(goal, request.flags, request.artifact)
+    decider = decider_of(goal, request.flags, request.artifact, request.edges)
     with open_table(request) as source:
         target = target_of(source, request.output, "policy")
         with stage(listener, "looking at the columns"):
             binding = decider.bind(source)
-        for note in binding.notes:
+        for note in (*binding.notes, *decider.remarks(source, binding)):
             listener.note(note)
         if request.cost_file is not None:
             decider = replace(decider, goal=replace(request, costs=read_costs(request.cost_file, class_names(binding))))

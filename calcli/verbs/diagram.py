@@ -14,6 +14,7 @@ from calcli.diagrams.curves import Bands, Binning, Curve, Kind, amount, by_kind,
 from calcli.diagrams.image import image_format_of
 from calcli.errors import UsageError, unknown_name
 from calcli.listener import SILENT, Listener, stage
+from calcli.models.side_inputs import read_edges
 from calcli.numeric.bins import BINS, BinCount, check_bins
 from calcli.reports.measuring import class_names, facts_of
 from calcli.reports.schema import DataFacts
@@ -67,6 +68,8 @@ class DiagramRequest:
     bands
         ``consistency``: where 95 % of a calibrated score's points would be; ``bootstrap``: where those of as many rows
         drawn anew would be; ``none``.
+    edges
+        Pairs of ids of linked rows, for artifacts that were fitted with other ones.
     engine, master
         As for `apply`.
     """
@@ -86,6 +89,7 @@ class DiagramRequest:
     input_format: str | None = None
     delimiter: str | None = None
     bad_rows: BadRows = "fail"
+    edges: Data | None = None
     engine: Engine = "local"
     master: str | None = None
 
@@ -158,6 +162,10 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
     named = NamedScores.parse(request.artifacts, request.scores)
     if request.engine != "local":
         _refuse_what_needs_rows(request)
+    if request.edges is not None:
+        if not named.linked:
+            raise UsageError("--edges is used by artifacts fitted with --edges", hint="leave it out")
+        named = named.linked_by(read_edges(request.edges)[0])
     with opened(request) as table:
         known = next((model.binding for model in named.models.values()), None)
         example = table.example(request.flags, known, request.by)
@@ -183,7 +191,11 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
 
 def _refuse_what_needs_rows(request: DiagramRequest) -> None:
     """Refuse what a cluster cannot draw, which has only sums over parts of the rows."""
-    needs = {"--binning mass": request.binning == "mass", "--bins auto": request.bins == "auto"}
+    needs = {
+        "--binning mass": request.binning == "mass",
+        "--bins auto": request.bins == "auto",
+        "--edges": request.edges is not None,
+    }
     if flag := next((flag for flag, given in needs.items() if given), None):
         raise UsageError(
             f"{flag} needs all rows at once, and --engine spark has only sums over parts of them",
@@ -196,6 +208,8 @@ def _tracing(
 ) -> CurvePass:
     """The pass that sums up the curves, with columns bound to roles, once for each score."""
     scores = bind_scores(example, request.flags, named, listener)
+    if request.engine == "local":
+        named.note_links(scores, example, listener)
     binding = scores[0].binding
     kinds: list[Kind] = [request.kind]
     if every_kind:

@@ -242,6 +242,8 @@ class _Evaluation:
             for score in scores:
                 if score.whole_table:
                     raise _whole(score.name)
+        else:
+            self.named_scores.note_links(scores, example, self.listener)
         raw, *others = scores
         return example, (replace(raw, binding=table.with_weight_scale(raw.binding)), *others)
 

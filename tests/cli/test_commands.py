@@ -184,6 +184,33 @@ def test_inspect_for_people_and_for_machines(here: Path, run: Run) -> None:
     assert {"a", "b"} <= found["fitted"]["params"].keys()
 
 
+def test_rules_that_move_most_come_first_and_json_has_all(here: Path, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    site, logit = rng.integers(0, 12, 3000), rng.normal(size=3000)
+    label = rng.random(3000) < 1 / (1 + np.exp(-logit - np.where(site % 2, 1.5, -1.5)))
+    columns = {"label": label.astype(int), "logit": logit, "site": [f"s{place:02}" for place in site]}
+    pl.DataFrame(columns).write_parquet("wide.parquet")
+    settings = ("--set", "trees=8", "--set", "min_rows=40", "--holdout", "none")
+    assert run("fit", "-q", "wide.parquet", "-m", "mbct", *settings, "-o", "trees")[0] == 0
+    found = json.loads(run("inspect", "trees", "--rules", "--format", "json")[1])["rules"]
+    features, rules, splits = found
+    assert [one["title"] for one in found] == ["features", "rules", "splits"]
+    assert len(rules["rows"]) > 40
+    moved = sorted(rules["rows"], key=lambda rule: -rule["rows"] * abs(rule["pattern"]))
+    for words, count in ((("--rules",), 20), (("--rules", "3"), 3), (("--rules=3",), 3)):
+        for line in (("trees", *words), (*words, "trees")):
+            out = run("inspect", *line)[1]
+            shown = out.partition("\nrules\n")[2].partition("\n\n")[0].splitlines()
+            assert f"These {count} rows move most, of {len(rules['rows']):,}" in " ".join(shown)
+            table = shown[-count:]
+            assert [line.endswith(rule["if"]) for line, rule in zip(table, moved, strict=False)] == [True] * count
+    assert run("inspect", "trees", "--rules", "0")[0] == 2
+    whole = run("inspect", "trees", "--rules", "100000")[1]
+    assert "move most" not in whole
+    assert len(whole.splitlines()) > len(features["rows"]) + len(rules["rows"]) + len(splits["rows"])
+    assert "chosen" in run("inspect", "trees")[1]
+
+
 def test_inspect_shows_the_prior_shift(here: Path, run: Run) -> None:
     assert "prior " not in run("inspect", "train.platt")[1]
     words = ("fit", "-q", "train.parquet", "--method", "platt", "--prior-shift", "0.05", "-o", "shifted")

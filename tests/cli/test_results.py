@@ -204,7 +204,7 @@ def test_no_clusters_are_a_dim_word() -> None:
         definitions=made.definitions | {"cece": Definition("lower", binning="clusters"), "slope": Definition("target")},
         scores=tuple(replace(one, metrics={**one.metrics, "cece": cece, "slope": slope}) for one in made.scores),
     )
-    shown = text(made, Screen(color=True)).splitlines()
+    shown = Screen(color=True).fit(text(made, Screen(color=True)).splitlines()).splitlines()
     (line,) = [line for line in shown if line.split()[:2] == ["\x1b[2m", "cece"] and "n/a" in line]
     assert line.startswith("\x1b[2m")
     assert "\n".join(shown).count("the rows are all of one class") == 1
@@ -319,17 +319,18 @@ def test_colours_change_no_column_and_the_letters_are_ascii() -> None:
     for made in (report(), better(), report(score("a"), score("b"))):
         painted, plain = (view.measured(made, Screen(color=color)) for color in (True, False))
         assert [shown_width(line) for line in painted] == [shown_width(line) for line in plain]
-        assert Screen(unicode=False).fit("\n".join(plain)).isascii()
-    assert "\x1b[32mlowers the log-loss\x1b[0m" in view.measured(better(), Screen(color=True))[0]
+        assert Screen(unicode=False).fit(plain).isascii()
+    painted = Screen(color=True)
+    assert "\x1b[32mlowers the log-loss\x1b[0m" in painted.fit(view.measured(better(), painted))
 
 
 def test_a_class_cannot_move_the_cursor() -> None:
     binding = {**BINDING, "classes": ["a\x1b[2J", "b\r"], "positive": "b\r"}
-    shown = PLAIN.fit(text(report(binding=binding)))
+    shown = PLAIN.fit(text(report(binding=binding)).splitlines())
     assert "\x1b" not in shown
     assert "\r" not in shown
     painted = Screen(color=True)
-    assert painted.fit(painted.good("yes")) == "\x1b[32myes\x1b[0m"
+    assert painted.fit([painted.good("yes")]) == "\x1b[32myes\x1b[0m"
 
 
 def test_findings_of_a_report_and_scores_that_failed() -> None:

@@ -19,9 +19,18 @@ from tests.support.reports import better, warned
 def test_letters_of_two_columns() -> None:
     assert shown_width("猫") == 2
     assert shown_width("e\u0301") == 1
-    assert shown_width("\x1b[1;31mred\x1b[0m") == 3
+    assert shown_width(Screen(color=True).bad("red")) == 3
     lines = aligned([["猫", "1"], ["cat", "20"]], "lr")
     assert lines == ["  猫    1", "  cat  20"]
+
+
+def test_only_our_own_colours_reach_a_terminal() -> None:
+    """Codes of names are written out, those in colour too, and take the columns in which they are shown."""
+    screen = Screen(color=True)
+    name = "a\x1b[8mb\x9b31m\u202ec\nd"
+    shown = r"a\x1b[8mb\x9b31m\u202ec\nd"
+    assert screen.fit([name, screen.good(name)]) == f"{shown}\n\x1b[32m{shown}\x1b[0m"
+    assert shown_width(screen.good(name)) == len(shown)
 
 
 def test_words_are_never_cut_and_glue_holds() -> None:

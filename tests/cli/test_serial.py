@@ -6,9 +6,12 @@ import csv
 import io
 import json
 import math
+import re
 from dataclasses import replace
+from html import unescape
 
 import pytest
+from markdown_it import MarkdownIt
 
 from calcli.cli import serial
 from calcli.reports.schema import Difference, MetricValue, Seconds
@@ -69,6 +72,42 @@ def test_gain_time_and_choice_stand_at_the_end() -> None:
     assert last["platt", "ece"] == ["", "", "", "", "1.234568", "0.5", "true"]
     assert last["beta", "nll"] == ["", "", "", "", "1.234568", "0.5", "false"]
     assert len(last) == len(rows)
+
+
+NAMES = [
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(1)</script>",
+    "&lt;b&gt;",
+    "[x](javascript:alert(1))",
+    "![x](https://example.com/x.png)",
+    "<https://example.com>",
+    "*a* **b** _c_ __d__ ~~e~~ `f` snake_case_name",
+    "a|b \\| c\\",
+    "# title",
+    "> a < b & c > d <0.001 AT&T &copy",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_no_markup_in_markdown(name: str) -> None:
+    """A renderer of Markdown shows the name as it is, with no tag but those of the table."""
+    made = replace(report(), scores=(score("raw"), score(name, nll=0.5)), baseline={"path": name})
+    group = {"by": name, "group": name, "rows": 10, "score": "raw", "metrics": {}, "p": None, "p_adjusted": None}
+    made = replace(made, groups=({**group, "detectable": None},))
+    markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    markdown.validateLink = lambda _: True  # type: ignore[method-assign] not every renderer refuses scripts
+    for text in (serial.report(made, "markdown"), serial.flat(("a",), [[name]], "markdown")):
+        html = markdown.render(text)
+        assert set(re.findall(r"</?([^ >]+)", html)) <= {"p", "table", "thead", "tbody", "tr", "th", "td"}
+        assert " ".join(name.split()) in unescape(re.sub("<[^>]*>", "", html))
+
+
+def test_control_codes_are_text_in_markdown_and_in_json() -> None:
+    name = "a\x1b[8mb\x7f\x9bc"
+    assert r"a\x1b\[8mb\x7f\x9bc" in serial.flat(("a",), [[name]], "markdown")
+    made = serial.to_json({"name": name})
+    assert made.strip().isprintable()
+    assert json.loads(made) == {"name": name}
 
 
 def test_markdown_cells_stay_in_their_cells() -> None:

@@ -46,6 +46,26 @@ def test_a_dumb_terminal_and_a_quiet_run_have_no_bar(here: Path) -> None:
     assert on_terminal(*FIT, "-q", cwd=here) == (0, "kept\n")
 
 
+def test_names_give_a_terminal_no_codes(here: Path) -> None:
+    """A hidden text of a label, a group and a directory, on a terminal and in a pipe."""
+    code = "\x1b[8m"
+    rows = [
+        f"{0.1 + 0.2 * (number % 4)},{('no', f'yes{code}')[number % 3 == 0]},{number % 2}{code}" for number in range(60)
+    ]
+    (here / "hidden.csv").write_text("\n".join([f"prob,label,g{code}", *rows]) + "\n")
+    words = ("--label", "label", "--positive", f"yes{code}")
+    for command in (
+        ("fit", "hidden.csv", "-m", "platt", "-o", f"dir{code}", *words),
+        ("inspect", f"dir{code}"),
+        ("evaluate", "hidden.csv", "--with", f"dir{code}", "--by", f"g{code}", "--fail-if", f"nll@g{code} < 0", *words),
+        ("diagram", "hidden.csv", "--with", f"dir{code}", *words),
+        ("fit", "hidden.csv", "--label", f"g{code}x"),
+    ):
+        seen = on_terminal(*command, cwd=here)[1]
+        assert code not in seen
+        assert r"\x1b[8m" in seen
+
+
 def test_a_terminal_is_no_table(here: Path) -> None:
     code, seen = on_terminal("fit", "-", "-m", "platt", cwd=here)
     assert code == 2

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from calcli.cli.main import main
+from calcli.reporting.facts import holdout_fact
 from tests.support.ensembles import features, table
 from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
 from tests.support.shell import ROOT, Run, blocks, commands, readers_folder
@@ -103,6 +104,14 @@ def test_evaluate_for_machines(here: Path, run: Run) -> None:
     lines = run(*words, "--format", "csv")[1].splitlines()
     assert lines[0].startswith("score,group,metric,value,lo,hi,floor,null_hi,p,reason,")
     assert len(lines) == 1 + 2 * 6
+
+
+def test_a_tuned_ensemble_is_fitted_on_all_rows() -> None:
+    fact = {"scheme": "0.2", "rows": 300, "units": None}
+    for refitted, said in ((True, "300 rows; then fitted on all rows"), (False, "300 rows; fitted on the other rows")):
+        assert holdout_fact({**fact, "refit_on_all": refitted}) == ("held out", said)
+    ordered = {**fact, "units": {"column": "day", "in_order": True}, "refit_on_all": True}
+    assert holdout_fact(ordered)[1].endswith("from those before; then fitted on all rows")
 
 
 def test_inspect_says_what_it_is(here: Path, capfd: pytest.CaptureFixture[str]) -> None:

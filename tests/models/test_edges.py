@@ -14,6 +14,10 @@ from calcli.models.requests import FitRequest
 from calcli.models.side_inputs import SideFiles
 from calcli.verbs.apply import ApplyRequest
 from calcli.verbs.apply import apply as run_apply
+from calcli.verbs.compared_scores import EvaluateRequest
+from calcli.verbs.decide import DecideRequest, decide
+from calcli.verbs.diagram import DiagramRequest, diagram
+from calcli.verbs.evaluate import evaluate
 from calcli.verbs.fit import fit as run_fit
 from tests.support.graphs import HOUSE, streets, villages
 from tests.support.listener import Recorder
@@ -110,6 +114,45 @@ def test_edges_that_are_left_out_are_counted(town: pl.DataFrame) -> None:
         f"{tied.height:,} of {edges.height:,} edges tie these rows to calibration rows, the others are left out; "
         f"{len(alone):,} of 300 rows have none"
     ]
+
+
+def test_unlinked_rows_are_told_wherever_an_artifact_is_applied(town: pl.DataFrame) -> None:
+    """In the words of `apply`, which are held against joins above; new edges give what `apply` gives with them."""
+    everything = pl.read_parquet("streets.parquet")
+    everything.filter(pl.col("src") < 1000, pl.col("dst") < 1000).write_parquet("old.parquet")
+    fit(sides=SideFiles(edges="old.parquet"), flags=HOUSE, params=TOLD, output="old")
+    for edges in (None, "streets.parquet"):
+        told = [Recorder() for _ in range(4)]
+        run_apply(ApplyRequest("old", "new.parquet", "out.parquet", edges=edges), told[0])
+        evaluated = evaluate(EvaluateRequest("new.parquet", ("old",), edges=edges), told[1])
+        drawn = diagram(DiagramRequest("new.parquet", ("old",), edges=edges), told[2])
+        costs = {"cost_fp": 1.0, "cost_fn": 5.0, "output": "policy"}
+        decided = decide(DecideRequest("new.parquet", artifact="old", edges=edges, **costs), told[3])
+        (said,) = told[0].notes
+        assert [f"old: {said}" in told[1].notes, f"old: {said}" in told[2].notes, said in told[3].notes] == [True] * 3
+        prob = pl.read_parquet("out.parquet")["calibrated"].to_numpy()
+        labels = town["label"].to_numpy() == 1
+        nll = -np.log(np.where(labels, prob, 1.0 - prob)).mean()
+        assert evaluated.value("old", "nll") == pytest.approx(nll, rel=1e-12)
+        (curve,) = [curve for curve in drawn.curves if curve.score == "old"]
+        total = sum(point.n * point.x for point in curve.points)
+        assert total == pytest.approx(prob.sum(), rel=1e-9)
+        (cost,) = [one.numbers["cost"].value for one in decided.choice.options if one.name == "bayes"]
+        yes = prob >= 1 / 6
+        assert cost == pytest.approx(((yes & ~labels) + 5.0 * (~yes & labels)).mean(), rel=1e-12)
+    np.testing.assert_array_equal(calcli.load("policy").predict(town), calcli.load("old").predict(town))
+
+
+def test_edges_that_nothing_uses_are_refused(town: pl.DataFrame) -> None:
+    fit(method="platt", output="platt")
+    for request, run in (
+        (DiagramRequest("new.parquet", ("platt",), edges="streets.parquet"), diagram),
+        (DecideRequest("new.parquet", artifact="platt", edges="streets.parquet", cost_fp=1.0, cost_fn=1.0), decide),
+        (DecideRequest("new.parquet", edges="streets.parquet", cost_fp=1.0, cost_fn=1.0), decide),
+        (DecideRequest("new.parquet", edges="streets.parquet", intervals=0.9, prediction="logit"), decide),
+    ):
+        with pytest.raises(UsageError, match="--edges"):
+            run(request)
 
 
 def test_what_edges_need_is_asked_for(town: pl.DataFrame) -> None:

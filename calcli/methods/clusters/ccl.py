@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
 from calcli.errors import FitError, UsageError
 from calcli.expressions import MOST, Every, Inputs, Number, Switch, Term, Terms
 from calcli.learners.encoding import Encoding, NearestCentroids, on_grid
@@ -56,7 +56,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     # Statistics of the clusters, for `explain`.
     cluster = near.place[:, 0]
     probs = {"raw": probabilities(batch.score), "unified": chosen.everyone, "ccl": chosen.prob}
-    known = explanation.of_clusters(batch, cluster, len(clusters), probs)
+    known, cece = explanation.of_clusters(batch, cluster, len(clusters), chosen.fold, probs)
     whole = nest({"partition": clusters.to_state(), "mixture": mixture.to_state()})
     tau: Json = None if math.isinf(chosen.tau) else chosen.tau
     chosen_params: dict[str, Json] = {
@@ -72,6 +72,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     }
     arrays = {
         "facts": known,
+        "cece": cece,
         "clustering": explanation.of_clustering(batch, cluster, known),
         **pack_texts(explanation.set_apart(batch, cluster, len(clusters)), "apart"),
     }
@@ -219,6 +220,8 @@ class Tempered:
     tau: float
     prob: FloatArray
     everyone: FloatArray
+    fold: IntArray
+    """The fold in which each row was held out."""
 
 
 def temper(
@@ -254,7 +257,10 @@ def temper(
     least = min(losses.values())
     tau, temperature = max(pair for pair, loss in losses.items() if loss <= least * (1.0 + _SAME))
     prob, everyone = predict(temperature, (tau, math.inf))
-    return Tempered(temperature, tau, prob, everyone)
+    fold = np.zeros(len(batch), dtype=np.int64)
+    for place, split in enumerate(splits):
+        fold[split.test] = place
+    return Tempered(temperature, tau, prob, everyone, fold)
 
 
 def _held_out(

@@ -12,6 +12,7 @@ from calcli.methods.base import Section
 from calcli.methods.clusters.partition import homogeneity
 from calcli.numeric import bins
 from calcli.numeric.bins import BINS, totals
+from calcli.numeric.seeded import stream
 from calcli.state import Json, State, unnest, unpack_texts
 
 TELLING = 3
@@ -20,35 +21,77 @@ TELLING = 3
 SCORES = ("raw", "unified", "ccl")
 """No calibration, the global calibrator, and CCL."""
 
-ERRORS = ("pud", "gap", "ece", "mce", "ada_ece")
+ERRORS = ("ece", "mce", "ada_ece")
 
-COLUMNS = ("rows", "weight", "rate", *(f"{error}_{score}" for error in ERRORS for score in SCORES))
+COLUMNS = (
+    "rows",
+    "weight",
+    "rate",
+    "pud_raw",
+    "pud_ccl",
+    *(f"{error}_{score}" for error in ERRORS for score in SCORES),
+)
 
-HELD_OUT = "unified and ccl: each row as predicted from the folds that it is not in"
+FORMS = ("cece", "cece_mce", "cece_ada")
+
+WITHIN = "within each held-out fold, as of that many fresh rows, on average over the folds"
+"""Folds are not pooled: what one misses by chance the calibrators of the others make up for, so that errors cancel."""
+
+DRAWS = 400
+"""The floor of CECE is the mean of so many draws."""
 
 
-def of_clusters(batch: Batch, cluster: IntArray, count: int, probs: Mapping[str, FloatArray]) -> FloatArray:
-    """A row for each cluster, a value for each of `COLUMNS`; NaN where a cluster has no rows.
+def of_clusters(
+    batch: Batch, cluster: IntArray, count: int, fold: IntArray, probs: Mapping[str, FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Facts of clusters: a row for each, a value for each of `COLUMNS`, NaN without rows; and the CECE of all rows.
 
-    `cluster` is the nearest cluster of each row, 0 .. count - 1; `probs` has predictions by the names of `SCORES`. With
-    more than two classes, the probability of the predicted class is compared with how often it was right.
+    The CECE has a row for each of `FORMS`, a value for each of `SCORES` and last the floor. `cluster` is the nearest
+    cluster of each row, 0 .. count - 1, and `fold` the one in which the row was held out; `probs` has predictions by
+    the names of `SCORES`. With more than two classes, the probability of the predicted class is compared with how often
+    it was right.
     """
-    weight = batch.weights
-    columns: dict[str, FloatArray] = {
-        "rows": totals(cluster, np.ones(len(cluster)), count),
-        "weight": totals(cluster, weight, count),
-    }
+    weight, folds = batch.weights, int(fold.max(initial=0)) + 1
+    cell, cells = fold * count + cluster, (folds, count)
+    mass = totals(cell, weight, folds * count).reshape(cells)
+    columns = {"rows": totals(cluster, np.ones(len(cluster)), count), "weight": mass.sum(axis=0)}
+    forms: list[FloatArray] = []
     for score in SCORES:
         label, prob = _as_binary(batch.labels, probs[score])
-        sums = _sums(cluster, count, label, prob, weight)
         if score == "raw":
-            columns["rate"] = sums[1] / sums[0]
-        columns[f"pud_{score}"] = np.divide(sums[2], sums[1], out=np.full(count, np.nan), where=sums[1] > 0)
-        columns[f"gap_{score}"] = (sums[2] - sums[1]) / sums[0]
-        errors = [_errors_of(label[rows], prob[rows], weight[rows]) for rows in _rows_of(cluster, count)]
-        for place, error in enumerate(ERRORS[2:]):
-            columns[f"{error}_{score}"] = np.array([of_cluster[place] for of_cluster in errors])
-    return np.stack([columns[name] for name in COLUMNS], axis=1)
+            whole = _sums(cluster, count, label, prob, weight)
+            columns["rate"] = whole[1] / whole[0]
+            columns["pud_raw"] = np.divide(whole[2], whole[1], out=np.full(count, np.nan), where=whole[1] > 0)
+        sums = _sums(cell, folds * count, label, prob, weight).reshape(3, *cells)
+        forms.append(_cece(np.abs(sums[2] - sums[1]) / sums[0], mass))
+        if score == "ccl":
+            known = (sums[1] > 0) & (sums[2] > 0)
+            off = np.abs(np.log(np.divide(sums[2], sums[1], out=np.ones(cells), where=known)))
+            columns["pud_ccl"] = np.exp(_average(off, np.where(known, mass, 0.0)))
+            noise = totals(cell, np.square(weight) * prob * (1.0 - prob), folds * count).reshape(cells)
+            drawn = np.abs(stream(0, "floor of cece").normal(size=(DRAWS, *cells))) * np.sqrt(noise) / sums[0]
+            forms.append(_cece(drawn, mass).mean(axis=1))
+        errors = [_errors_of(label[rows], prob[rows], weight[rows]) for rows in _rows_of(cell, folds * count)]
+        for error, of_cells in zip(ERRORS, np.array(errors).T, strict=True):
+            columns[f"{error}_{score}"] = _average(of_cells.reshape(cells), mass)
+    return np.stack([columns[name] for name in COLUMNS], axis=1), np.stack(forms, axis=1)
+
+
+def _average(values: FloatArray, mass: FloatArray) -> FloatArray:
+    """The mean over folds of each cluster's values; NaN without any mass."""
+    total = mass.sum(axis=0)
+    sums = np.where(mass > 0, values * mass, 0.0).sum(axis=0)
+    return np.divide(sums, total, out=np.full(len(total), np.nan), where=total > 0)
+
+
+def _cece(gap: FloatArray, mass: FloatArray) -> FloatArray:
+    """The `FORMS` from the gaps of clusters in folds, shape (.., folds, clusters), on average over the folds."""
+    gap = np.where(mass > 0, gap, 0.0)
+    of_fold = mass.sum(axis=1)
+    share = mass / of_fold[:, None]
+    each = np.stack([(share * gap).sum(axis=-1), gap.max(axis=-1), np.sqrt((share * np.square(gap)).sum(axis=-1))])
+    average: FloatArray = each @ (of_fold / of_fold.sum())
+    return average
 
 
 def _rows_of(cluster: IntArray, count: int) -> list[IntArray]:
@@ -85,19 +128,6 @@ def _gaps(label: IntArray, prob: FloatArray, weight: FloatArray, edges: FloatArr
     sums = _sums(bins.assign(prob, edges), len(edges) - 1, label, prob, weight)
     mass, positive, predicted = sums[:, ~np.isnan(sums[0])]
     return mass / mass.sum(), np.abs(predicted - positive) / mass
-
-
-def cece(facts: FloatArray, score: str) -> dict[str, float]:
-    """The three forms of CECE of one of `SCORES`, from the facts of `of_clusters`."""
-    filled = facts[facts[:, COLUMNS.index("weight")] > 0]
-    mass = filled[:, COLUMNS.index("weight")]
-    gap = np.abs(filled[:, COLUMNS.index(f"gap_{score}")])
-    share = mass / mass.sum()
-    return {
-        "cece": float(share @ gap),
-        "cece_mce": float(gap.max()),
-        "cece_ada": math.sqrt(float(share @ np.square(gap))),
-    }
 
 
 def improved(facts: FloatArray, versus: str) -> float:
@@ -188,7 +218,7 @@ def _percent(share: float) -> str:
 def sections(state: State) -> tuple[Section, ...]:
     """The choices, the contents of each cluster, and the calibration errors there."""
     known = state.array("facts")
-    return _summary(state, known), _cece_section(known), _clusters_section(state, known), _errors_section(known)
+    return _summary(state, known), _cece_section(state), _clusters_section(state, known), _errors_section(known)
 
 
 def _summary(state: State, known: FloatArray) -> Section:
@@ -216,11 +246,11 @@ def _summary(state: State, known: FloatArray) -> Section:
     return Section("CCL", ("what", "value"), tuple(rows), note)
 
 
-def _cece_section(known: FloatArray) -> Section:
+def _cece_section(state: State) -> Section:
     """CECE of the calibration rows, with these clusters as bins."""
-    of_scores = [cece(known, score) for score in SCORES]
-    rows: list[tuple[Json, ...]] = [(form, *(forms[form] for forms in of_scores)) for form in of_scores[0]]
-    return Section("CECE over these clusters", ("form", *SCORES), tuple(rows), f"{HELD_OUT}.")
+    rows = tuple((form, *values) for form, values in zip(FORMS, state.array("cece").tolist(), strict=True))
+    note = f"CECE {WITHIN}. The floor is that of ccl if it were calibrated, from noise alone."
+    return Section("CECE over these clusters", ("form", *SCORES, "floor"), rows, note)
 
 
 def _clusters_section(state: State, known: FloatArray) -> Section:
@@ -233,14 +263,17 @@ def _clusters_section(state: State, known: FloatArray) -> Section:
         calibrator = str(state.params["inner"]) if str(cluster) in fitted else "its rate" if row[0] else "none"
         rows.append((cluster, int(row[0]), *values[1:], calibrator, apart[cluster]))
     columns = ("cluster", "rows", rate, "pud_raw", "pud_ccl", "calibrator", "set_apart_by")
-    note = "PUD is mean prediction over mean label. Features by which a cluster differs most from all rows."
+    note = (
+        f"PUD is mean prediction over mean label; pud_ccl is the factor by which it is off, {WITHIN}. Features by "
+        "which a cluster differs most from all rows."
+    )
     return Section("Clusters", columns, tuple(rows), note)
 
 
 def _errors_section(known: FloatArray) -> Section:
     names = [f"{error}_{score}" for error in ("ece", "mce", "ada_ece") for score in SCORES]
     rows = tuple((cluster, *_finite(row, *names)) for cluster, row in enumerate(known))
-    note = f"{BINS} bins in each cluster, of equal width for ECE and MCE, of equal mass for AdaECE; {HELD_OUT}."
+    note = f"{BINS} bins in each cluster, of equal width for ECE and MCE, of equal mass for AdaECE, {WITHIN}."
     return Section("Errors within clusters", ("cluster", *names), rows, note)
 
 

@@ -21,7 +21,7 @@ from calcli.methods.trees.coding import cuts_between, quantile_gaps
 from calcli.state import pack_texts, unpack_texts
 
 Codes: TypeAlias = NDArray[np.int32]
-Kind = Literal["category", "number", "score"]
+Kind = Literal["category", "number", "boolean", "score"]
 
 UNSEEN, MISSING, FIRST = 0, 1, 2
 """The codes that every feature has, and that of its first level or bin."""
@@ -89,6 +89,8 @@ class Coding:
         place = code - FIRST
         if self.kind == "category":
             return f"{name} = {self.levels[place]}"
+        if self.kind == "boolean" and len(self.cuts):
+            return f"{name} is {'true' if place else 'false'}"
         low = None if place == 0 else float(self.cuts[place - 1])
         high = None if place == len(self.cuts) else float(self.cuts[place])
         if negated:
@@ -119,7 +121,8 @@ def _of(name: str, column: Column, weight: FloatArray | None, bins: int) -> Codi
         weights = level_weights(column, weight)
         levels = heaviest_levels(column, weights, least=np.nextafter(0.0, 1.0), most=len(weights))
         return Coding(name, "category", levels=levels)
-    return Coding(name, "number", _cuts(column.values.astype(np.float64), weight, bins))
+    kind: Kind = "boolean" if column.role == "boolean" else "number"
+    return Coding(name, kind, _cuts(column.values.astype(np.float64), weight, bins))
 
 
 def coarser(coding: Coding, batch: Batch, score: FloatArray, bins: int) -> Coding:
@@ -168,7 +171,7 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Coding]:
     cuts = np.asarray(arrays["cut"], dtype=np.float64)
     found, level, cut = [], 0, 0
     for name, kind, of_levels, of_cuts in zip(names, kinds, arrays["levels"], arrays["cuts"], strict=True):
-        if kind not in ("category", "number", "score"):
+        if kind not in ("category", "number", "boolean", "score"):
             raise ValueError(f"{kind!r} is no kind of coding")
         own = cuts[cut : cut + int(of_cuts)]
         if len(own) != of_cuts or not (np.diff(own) > 0).all() or not np.isfinite(own).all():

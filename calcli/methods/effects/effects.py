@@ -29,9 +29,6 @@ FAR = 15.0
 PAIRED = (4, 16)
 """The bins of numbers in pairs of two classes; of more only the first."""
 
-SHOWN = 40
-"""The largest effects are listed, so many of them."""
-
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     order = class_order(batch.score)
@@ -161,7 +158,7 @@ class _Model:
             turned = self._negated and not block.slope  # a slope of the negated score is that of the score
             values, error = -block.values if turned else block.values, 1.96 * block.error
             unit = "per standard deviation of the score" if block.slope else "log-odds"
-            for index in np.argsort(-np.abs(values), axis=None, kind="stable")[:SHOWN].tolist():
+            for index in np.argsort(-np.abs(values), axis=None, kind="stable").tolist():
                 code, *of_class = np.unravel_index(index, values.shape)
                 value, around = float(values.flat[index]), float(error.flat[index])
                 if value != 0.0:
@@ -169,9 +166,9 @@ class _Model:
                     words += f", class {self.order[of_class[0]]}" if of_class else ""
                     found.append((abs(value), (words, value, value - around, value + around, unit)))
         found.sort(key=lambda one: (-one[0], str(one[1][0])))
-        rows = tuple(row for _, row in found[:SHOWN])
-        note = f"The largest effects, up to {SHOWN}, with the intervals that the rows leave to them."
-        return Section("largest effects", ("if", "effect", "lo", "hi", "in"), rows, note)
+        note = "The effects, the largest first, with the intervals that the rows leave to them."
+        sizes, rows = tuple(size for size, _ in found), tuple(row for _, row in found)
+        return Section("largest effects", ("if", "effect", "lo", "hi", "in"), rows, note, sizes)
 
     @property
     def _negated(self) -> bool:

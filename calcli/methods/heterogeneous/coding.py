@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calcli.batch import Batch, Column, FloatArray
 from calcli.expressions import Among, Condition, Every, Input, Missing, Some
 from calcli.learners.encoding import heaviest_levels, level_weights
-from calcli.methods.trees.coding import CodedFeature, cuts_between, quantile_gaps
+from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, quantile_gaps
 from calcli.state import State, pack_texts, unpack_texts
 
 Mask = NDArray[np.bool_]
@@ -53,9 +53,12 @@ class Coding:
         return max((feature.codes for feature in self.features), default=0)
 
     @cached_property
-    def categories(self) -> NDArray[np.bool_]:
+    def categories(self) -> Mask:
         """Which features are categories."""
-        return np.array([feature.kind == "category" for feature in self.features], dtype=np.bool_)
+        return self._of_kind("category")
+
+    def _of_kind(self, kind: Kind) -> Mask:
+        return np.array([feature.kind == kind for feature in self.features], dtype=np.bool_)
 
     def encode(self, features: Mapping[str, Column]) -> Codes:
         """The codes of all features of a table."""
@@ -69,6 +72,7 @@ class Coding:
         return State(
             arrays={
                 "category": self.categories,
+                **({"boolean": booleans} if (booleans := self._of_kind("boolean")).any() else {}),
                 "counts": np.array([feature.codes for feature in self.features], dtype=np.int64),
                 "cuts": np.concatenate([feature.cuts for feature in self.features] or [np.empty(0)]),
                 **pack_texts([feature.name for feature in self.features], "names"),
@@ -79,15 +83,16 @@ class Coding:
     @classmethod
     def from_state(cls, state: State) -> Coding:
         names, levels = unpack_texts(state.arrays, "names"), unpack_texts(state.arrays, "levels")
-        cuts = state.array("cuts")
+        cuts, categories = state.array("cuts"), state.arrays["category"]
+        booleans = state.arrays.get("boolean", np.zeros(len(categories), dtype=np.bool_))
         features = []
-        for name, category, count in zip(names, state.arrays["category"], state.arrays["counts"], strict=True):
+        for name, category, boolean, count in zip(names, categories, booleans, state.arrays["counts"], strict=True):
             length = int(count) - 2  # of the levels or cuts of this feature
             if category:
                 features.append(_category(name, levels=levels[:length]))
                 levels = levels[length:]
             else:
-                features.append(_number(name, cuts=cuts[:length]))
+                features.append(_number(name, kind="boolean" if boolean else "number", cuts=cuts[:length]))
                 cuts = cuts[length:]
         return cls(tuple(features))
 
@@ -99,9 +104,10 @@ def _learned(name: str, column: Column, weight: FloatArray) -> CodedFeature:
         return _category(name, levels=tuple(sorted(levels)))
     values = column.values.astype(np.float64)
     known = ~np.isnan(values)
+    kind: Kind = "boolean" if column.role == "boolean" else "number"
     distinct = np.unique(values[known])
     if len(distinct) <= BINS:
-        return _number(name, cuts=cuts_between(distinct[:-1], distinct[1:]))
+        return _number(name, kind=kind, cuts=cuts_between(distinct[:-1], distinct[1:]))
     return _number(name, cuts=cuts_between(*quantile_gaps(values[known], weight[known], BINS)))
 
 
@@ -113,8 +119,8 @@ def _encoded(feature: CodedFeature, column: Column) -> Codes:
     return codes.astype(np.uint8)
 
 
-MOST_NAMED = 8
-"""A rule names so many levels; of more it says how many."""
+MOST_NAMED = 3
+"""A rule for people names so many levels; of more it says how many."""
 
 
 @dataclass(frozen=True)
@@ -136,15 +142,19 @@ class CodeSet:
         """The mask without missing values; the last code of a category is for levels without a code of their own."""
         return self.mask[1 : self.feature.codes]
 
-    def __str__(self) -> str:
-        """The set in words: ``age <= 30 (or missing)``."""
+    def words(self, most: int | None = None) -> str:
+        """The set in words: ``age <= 30 (or missing)``; a list names at most so many levels."""
         name, values = self.feature.name, self._values
         if not values.any():
             return f"{name} is missing" if self.missing else f"{name} is nothing"
         if values.all():
             return f"{name} is anything" if self.missing else f"{name} is not missing"
-        category = self.feature.kind == "category"
-        words = [self._level_words()] if category else [self.feature.range_words(*run) for run in _runs(values)]
+        if self.feature.kind == "category":
+            words = [self._level_words(most)]
+        elif self.feature.kind == "boolean":
+            words = [f"{name} is {'true' if values[-1] else 'false'}"]
+        else:
+            words = [self.feature.range_words(*run) for run in _runs(values)]
         return " or ".join(words) + (" (or missing)" if self.missing else "")
 
     def _levels(self, *, included: bool) -> tuple[str, ...]:
@@ -152,10 +162,11 @@ class CodeSet:
         pairs = zip(self.feature.levels, self._values[:-1], strict=True)
         return tuple(level for level, in_set in pairs if bool(in_set) == included)
 
-    def _level_words(self) -> str:
+    def _level_words(self, most: int | None) -> str:
         negated = bool(self._values[-1])
         levels = self._levels(included=not negated)
-        listed = ", ".join(levels[:MOST_NAMED]) + (f", .. ({len(levels)} in all)" if len(levels) > MOST_NAMED else "")
+        more = 0 if most is None else len(levels) - most
+        listed = f"{', '.join(levels[:most])} and {more} more" if more > 1 else ", ".join(levels)
         if len(levels) > 1:
             return f"{self.feature.name} is {'none' if negated else 'one'} of {listed}"
         return f"{self.feature.name} is {'not ' if negated else ''}{listed}"

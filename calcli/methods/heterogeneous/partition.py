@@ -17,9 +17,9 @@ from calcli.methods import catalog
 from calcli.methods.base import Section
 from calcli.methods.calibrator import FittedMethod, formula_of, score_formula_of
 from calcli.methods.heterogeneous.cells import Cells
-from calcli.methods.heterogeneous.coding import CodeSet, Coding, Mask
+from calcli.methods.heterogeneous.coding import MOST_NAMED, CodeSet, Coding, Mask
 from calcli.methods.heterogeneous.tree import Tree
-from calcli.methods.trees.coding import leaf_section, rates
+from calcli.methods.trees.coding import importance_section, leaf_columns, rates
 from calcli.numeric.links import probabilities, scores
 from calcli.state import Json, State, nest, unnest
 
@@ -189,18 +189,24 @@ def _cell(fitted: Partition, tree: Tree, features: Inputs) -> Term:
 
 
 def sections(fitted: Partition) -> tuple[Section, ...]:
-    """A table of the cells of all trees, with a note on how they are to be read."""
+    """The features that trees split by, and the cells of all trees with a note on how they are to be read."""
     binary = fitted.shared.classes == 2
     start = f"All rows: {_calibrator_words(fitted.shared)}."
     if not fitted.trees:
         return (Section("cells", (), (), f"{start} No cells."),)
     rows: list[tuple[Json, ...]] = []
+    brief: list[tuple[Json, ...]] = []
+    moves: list[float] = []
     for number, (tree, cells) in enumerate(fitted.trees, start=1):
-        for place, path in enumerate(_paths(fitted, tree)):
+        moves += (cells.share * np.abs(cells.label - cells.predicted).sum(axis=1)).tolist()
+        paths = _paths(fitted, tree, None), _paths(fitted, tree, MOST_NAMED)
+        for place, (whole, short) in enumerate(zip(*paths, strict=True)):
             weight = float(cells.weight[place])
             known = rates(weight, float(cells.label[place, 0]), float(cells.predicted[place, 0])) if binary else ()
-            rows.append((number, path, weight, *known, _calibrator_words(cells.own[place]), float(cells.share[place])))
-    order = "Tree after tree" if fitted.nested else "The mean over trees"
+            facts = (weight, *known, _calibrator_words(cells.own[place]), float(cells.share[place]))
+            rows.append((number, whole, *facts))
+            brief.append((number, short, *facts))
+    order = "Tree after tree" if fitted.nested else "The mean over trees" if len(fitted.trees) > 1 else "In each cell"
     note = (
         f"{start} {order}: z' = (1 - share) z_without + share z_own on log-odds, where z_own is the output of the "
         + ("cell's calibrator for the score so far, and " if fitted.nested else "cell's calibrator, and ")
@@ -208,7 +214,27 @@ def sections(fitted: Partition) -> tuple[Section, ...]:
     )
     if binary:
         note += " pud is the mean probability before the cell divided by the label rate."
-    return (leaf_section("cells", rows, ("calibrator", "share"), note, with_rates=binary),)
+    columns = leaf_columns("calibrator", "share", with_rates=binary)
+    return (_features(fitted), Section("cells", columns, tuple(rows), note, tuple(moves), tuple(brief)))
+
+
+def _features(fitted: Partition) -> Section:
+    names, depth, gain = list[str](), list[int](), list[float]()
+    for tree, cells in fitted.trees:
+        # The sums of each node's rows, from those of the leaves below it.
+        sums = np.zeros((len(tree.left), 1 + cells.label.shape[1]))
+        sums[tree.is_leaf] = np.column_stack([cells.weight, cells.label - cells.predicted])
+        inner = np.flatnonzero(~tree.is_leaf)
+        left = tree.left[inner]
+        for node, child in zip(inner[::-1], left[::-1], strict=True):
+            sums[node] = sums[child] + sums[child + 1]
+        mass = sums[:, 0]
+        explained = np.divide((sums[:, 1:] ** 2).sum(axis=1), mass, out=np.zeros(len(mass)), where=mass > 0)
+        names += [fitted.coding.features[feature].name for feature in tree.feature[inner]]
+        depth += tree.depth[inner].tolist()
+        gain += (explained[left] + explained[left + 1] - explained[inner]).tolist()
+    what = "the squared errors before a tree that the means of its nodes explain"
+    return importance_section(names, np.array(depth, dtype=np.int64), np.array(gain), what)
 
 
 def _calibrator_words(calibrator: FittedMethod) -> str:
@@ -219,8 +245,9 @@ def _calibrator_words(calibrator: FittedMethod) -> str:
     return f"{state.number('a'):.6g} z {state.number('b'):+.6g}"
 
 
-def _paths(fitted: Partition, tree: Tree) -> list[str]:
-    """The conditions of each leaf, one for each feature that was split on."""
+def _paths(fitted: Partition, tree: Tree, most: int | None) -> list[str]:
+    """The conditions of each leaf, one for each feature that was split on; a list names at most so many levels."""
+    features = fitted.coding.features
     allowed: list[dict[int, Mask]] = [{} for _ in tree.left]
     for node in np.flatnonzero(~tree.is_leaf):
         feature, left = int(tree.feature[node]), int(tree.left[node])
@@ -228,7 +255,7 @@ def _paths(fitted: Partition, tree: Tree) -> list[str]:
             above = allowed[node].get(feature)
             allowed[child] = {**allowed[node], feature: mask if above is None else above & mask}
     return [
-        " and ".join(str(CodeSet(fitted.coding.features[feature], mask)) for feature, mask in allowed[leaf].items())
+        " and ".join(CodeSet(features[feature], mask).words(most) for feature, mask in allowed[leaf].items())
         or "all rows"
         for leaf in np.flatnonzero(tree.is_leaf)
     ]

@@ -21,7 +21,7 @@ from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.kernels import Codes, Places
 from calcli.methods.mbct.kernels.predict import Walk, apply_trees
 from calcli.methods.mbct.level_passes import BLOCK
-from calcli.methods.trees.coding import CodedFeature, leaf_section, rates
+from calcli.methods.trees.coding import CodedFeature, importance_section, leaf_columns, rates
 from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.pooled import limits
@@ -256,17 +256,24 @@ def _of_leaf(forest: Forest, values: FloatArray, node: int, codes: Sequence[Term
 
 
 def sections(coder: Coder, forest: Forest, *, start: str, alpha: float, loss: str) -> tuple[Section, ...]:
-    """The leaves as rules, and the losses before and after each split (Huang et al. 2022, Figure 7).
+    """The features, the leaves as rules, and the losses before and after each split (Huang et al. 2022, Figure 7).
 
     `start` is a sentence on the score that the first tree starts from.
     """
     paths = [""] * len(forest.feature)  # the conditions that lead to each node
-    for node in np.flatnonzero(forest.feature >= 0):
+    depth = np.zeros(len(paths), dtype=np.int64)
+    inner = np.flatnonzero(forest.feature >= 0)
+    for node in inner:
         feature, first = coder.features[forest.feature[node]], forest.first[node]
         for child in range(first, first + forest.branches[node]):
             condition = code_words(feature, int(forest.code[child]))
             paths[child] = f"{paths[node]} and {condition}" if paths[node] else condition
-    return (_rules(forest, paths, start, alpha), _splits(coder, forest, paths, loss))
+            depth[child] = depth[node] + 1
+    names = [coder.features[feature].name or "score" for feature in forest.feature[inner]]
+    gain = forest.mass[inner] * (forest.local[inner] - forest.split[inner])
+    what = f"the fall of the split loss ({loss}) over the rows of the nodes"
+    features = importance_section(names, depth[inner], gain, what)
+    return (features, _rules(forest, paths, start, alpha), _splits(forest, paths, names, gain, loss))
 
 
 def code_words(feature: CodedFeature, code: int) -> str:
@@ -294,17 +301,20 @@ def _rules(forest: Forest, paths: list[str], start: str, alpha: float) -> Sectio
         rate, pud = rates(*(float(sums[leaf]) for sums in (forest.mass, forest.positive, forest.predicted)))
         bound = None if rate is None else bound_of_theorem_1(rate, count, int(bins[tree[leaf]]), alpha)
         rows.append((int(tree[leaf]) + 1, paths[leaf], count, rate, pud, float(forest.pattern[leaf]), bound))
-    link = (
-        "z' = z + pattern"
-        if forest.link == kernels.ODDS
-        else "p' = pattern * p, not beyond what the rows of the leaf support (at most 1)"
-    )
+    steps = forest.pattern[leaves]
+    if forest.link == kernels.ODDS:
+        link, moves = "z' = z + pattern", forest.mass[leaves] * np.abs(steps)
+    else:
+        held = ((forest.bound[leaves] > 0.0) & (forest.bound[leaves] < 1.0)).any()
+        most = "not beyond what the rows of the leaf support (at most 1)" if held else "at most 1"
+        link, moves = f"p' = pattern * p, {most}", forest.predicted[leaves] * np.abs(steps - 1.0)
     note = (
         f"{start} Trees apply in order, each by the one rule that holds: {link}. Another value is one that no other "
         "rule of the split names. pud is the mean probability before the tree divided by the label rate; the true "
         f"label rates of all leaves of a tree lie within the bounds with probability {1 - alpha:g} (theorem 1)."
     )
-    return leaf_section("rules", rows, ("pattern", "bound"), note if rows else f"{start} No trees.")
+    note = note if rows else f"{start} No trees."
+    return Section("rules", leaf_columns("pattern", "bound"), tuple(rows), note, tuple(moves.tolist()))
 
 
 def bound_of_theorem_1(rate: float, rows: int, bins: int, alpha: float) -> float:
@@ -316,16 +326,16 @@ def bound_of_theorem_1(rate: float, rows: int, bins: int, alpha: float) -> float
     return math.sqrt(2.0 * rate * (1.0 - rate) * log / rows) + 3.0 * log / rows
 
 
-def _splits(coder: Coder, forest: Forest, paths: list[str], loss: str) -> Section:
+def _splits(forest: Forest, paths: list[str], names: Sequence[str], gain: FloatArray, loss: str) -> Section:
     tree = np.repeat(np.arange(len(forest)), forest.sizes)
     rows: list[tuple[Json, ...]] = []
-    for node in np.flatnonzero(forest.feature >= 0):
+    for node, name in zip(np.flatnonzero(forest.feature >= 0), names, strict=True):
         losses = (float(value[node]) for value in (forest.local, forest.split, forest.overall))
         rows.append(
             (
                 int(tree[node]) + 1,
                 paths[node] or "all rows",
-                coder.features[forest.feature[node]].name or "score",
+                name,
                 int(forest.branches[node]),
                 *(value if math.isfinite(value) else None for value in losses),
             )
@@ -333,4 +343,4 @@ def _splits(coder: Coder, forest: Forest, paths: list[str], loss: str) -> Sectio
     what = "how much the log-loss per row changes at least" if loss == "nll" else loss
     columns = ("tree", "at", "split by", "branches", "before", "after", "all rows")
     note = f"Losses of the node's rows before and after, and of all rows: {what}."
-    return Section("splits", columns, tuple(rows), note)
+    return Section("splits", columns, tuple(rows), note, tuple(np.nan_to_num(gain).tolist()))

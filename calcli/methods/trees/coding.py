@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli import expressions as terms
-from calcli.batch import FloatArray
+from calcli.batch import FloatArray, IntArray
 from calcli.expressions import MOST, Among, Choice, Condition, Input, Lookup, Missing, Number, Term, Terms
 from calcli.learners.oblivious import Above, OneOf, Split, Tree
 from calcli.methods.base import Section
 from calcli.numeric.links import sigmoid
-from calcli.state import Json, State
+from calcli.state import State
 
 Kind = Literal["category", "number", "boolean", "score"]
 
@@ -141,12 +141,27 @@ def rates(weight: float, positive: float, predicted: float) -> tuple[float | Non
     return (positive / weight if weight > 0 else None, predicted / positive if positive > 0 else None)
 
 
-def leaf_section(
-    title: str, rows: Sequence[tuple[Json, ...]], corrections: Sequence[str], note: str, *, with_rates: bool = True
-) -> Section:
-    """A table of leaves: tree, condition, rows, perhaps `rates`, and the columns that say what the leaf does."""
-    columns = ("tree", "if", "rows", *(("label rate", "pud") if with_rates else ()), *corrections)
-    return Section(title, columns, tuple(rows), note)
+def leaf_columns(*corrections: str, with_rates: bool = True) -> tuple[str, ...]:
+    """The columns of a table of leaves: tree, condition, rows, perhaps `rates`, and what the leaf does."""
+    return ("tree", "if", "rows", *(("label rate", "pud") if with_rates else ()), *corrections)
+
+
+def importance_section(names: Sequence[str], depth: IntArray, gain: FloatArray, what: str) -> Section:
+    """A table of the features that trees split by, from the name, the depth and the gain of each split.
+
+    The importance of a feature is the share of `what` that its splits gain, in all and at each level, in percent.
+    """
+    found, place = np.unique(np.array(names, dtype=np.str_), return_inverse=True)
+    levels = int(depth.max(initial=-1)) + 1
+    share = np.zeros((len(found), levels))
+    np.add.at(share, (place, depth), np.maximum(np.nan_to_num(gain), 0.0))
+    share *= 100.0 / (share.sum() or 1.0)
+    order = np.argsort(-share.sum(axis=1), kind="stable")
+    counts = np.bincount(place, minlength=len(found))
+    rows = tuple((str(found[at]), int(counts[at]), float(share[at].sum()), *share[at].tolist()) for at in order)
+    columns = ("feature", "splits", "importance", *(f"level {level}" for level in range(1, levels + 1)))
+    note = f"Importance, in all and by level below the root: the share of {what}, in percent."
+    return Section("features", columns, rows, note)
 
 
 def sums(trees: Sequence[Tree], columns: Mapping[str, Term]) -> Terms:

@@ -282,33 +282,66 @@ def test_clusters_are_described() -> None:
     assert whole["share of rows in clusters with a lower ECE than unified"] > 0.5
 
 
-def test_errors_within_clusters_are_those_of_the_metrics() -> None:
-    """`calcli.metrics` is the oracle: the method may not import it."""
+def test_errors_within_clusters_are_those_of_the_metrics_in_each_fold() -> None:
+    """On average over the folds, by their weight; `calcli.metrics` is the oracle: the method may not import it."""
     from calcli.metrics import catalog as metrics
     from calcli.metrics.base import Clusters, Options, Scored
 
-    train = toy(1500, weighted=True)
-    model, blobs = fitted(train, **HARD), blob_of(train)
-    order = np.argsort(-np.bincount(blobs, train.weight))
-    found, prob = table(model, "Errors within clusters"), sigmoid(train.score)
-    for place, blob in enumerate(order):
-        inside = blobs == blob
-        rows = Scored(train.labels[inside], prob[inside], train.weight[inside])
-        for name in ("ece", "mce", "ada_ece"):
-            (value,) = metrics.measure([metrics.find(name)], rows, Options()).values()
-            assert found[f"{name}_raw"][place] == pytest.approx(value.value, abs=1e-12)
-    whole = table(model, "CECE over these clusters")
-    rows = Scored(train.labels, prob, train.weight, Clusters(blobs, 4, "blobs"))
-    for form, value in zip(whole["form"], whole["raw"], strict=True):
-        assert value == pytest.approx(metrics.measure([metrics.find(form)], rows, Options())[form].value)
+    rows, rng = toy(1500, weighted=True), np.random.default_rng(8)
+    blobs, fold = blob_of(rows), rng.choice(3, 1500, p=[0.5, 0.3, 0.2])
+    probs = {name: sigmoid(rows.score * slope) for name, slope in (("raw", 1.0), ("unified", 0.8), ("ccl", 0.5))}
+    known, cece = explanation.of_clusters(rows, blobs, 4, fold, probs)
+    found = dict(zip(explanation.COLUMNS, known.T, strict=True))
+    for score, forms in zip(explanation.SCORES, cece.T, strict=False):
+        scored = Scored(rows.labels, probs[score], rows.weight, Clusters(blobs, 4, "blobs"))
+        parts = [scored.take(fold == place) for place in range(3)]
+        mass = [part.weight.sum() for part in parts]
+        for form, value in zip(explanation.FORMS, forms, strict=True):
+            each = [metrics.measure([metrics.find(form)], part, Options())[form].value for part in parts]
+            assert value == pytest.approx(np.average(each, weights=mass))
+        for blob in range(4):
+            parts = [replace(scored, clusters=None).take((fold == place) & (blobs == blob)) for place in range(3)]
+            mass = [part.weight.sum() for part in parts]
+            for name in explanation.ERRORS:
+                each = [metrics.measure([metrics.find(name)], part, Options())[name].value for part in parts]
+                assert found[f"{name}_{score}"][blob] == pytest.approx(np.average(each, weights=mass), abs=1e-12)
+            if score == "ccl":
+                off = [abs(np.log((p.weight @ p.prob) / (p.weight @ p.label))) for p in parts]
+                assert found["pud_ccl"][blob] == pytest.approx(np.exp(np.average(off, weights=mass)))
 
 
-def test_held_out_rows_are_predicted_without_their_labels() -> None:
-    """A cluster of two rows, one of each label: in-sample each would see its own label."""
-    train = toy(1000)
-    model = fitted(train, **HARD)
-    unified = explanation.cece(model.state.array("facts"), "unified")
-    assert unified["cece"] > explanation.cece(model.state.array("facts"), "ccl")["cece"]
+@pytest.mark.slow
+def test_held_out_errors_are_those_of_fresh_rows() -> None:
+    """CECE and the factor by which PUD is off, of tables as large as a fold, under calibrators of the other folds."""
+    held, fresh = [], []
+    for seed in range(12):
+        train = toy(1000, seed)
+        model = fitted(train, **HARD)
+        known = model.state.array("facts")[:, explanation.COLUMNS.index("pud_ccl")]
+        held.append([*model.state.array("cece")[:, 2], *known[:3]])
+        smaller = fitted(train.take(np.arange(1000) % 5 > 0), **HARD)
+        order = np.argsort(-np.bincount(blob_of(train)))
+        for draw in range(8):
+            rows = toy(200, 1000 + 8 * seed + draw)
+            probs = dict.fromkeys(explanation.SCORES, smaller.predict(rows))
+            place = np.argsort(order)[blob_of(rows)]
+            known, cece = explanation.of_clusters(rows, place, 4, np.zeros(200, dtype=np.int64), probs)
+            fresh.append([*cece[:, 2], *known[:3, explanation.COLUMNS.index("pud_ccl")]])
+    error = np.sqrt(np.var(held, axis=0) / 12 + np.var(fresh, axis=0) / 96)
+    assert (np.abs(np.mean(held, axis=0) - np.mean(fresh, axis=0)) < 3.0 * error).all()
+
+
+def test_the_floor_is_the_cece_of_calibrated_scores() -> None:
+    """Labels drawn from the probabilities themselves."""
+    rows, rng = toy(2000), np.random.default_rng(5)
+    prob, fold, blobs = sigmoid(rows.score), rng.integers(0, 5, 2000), blob_of(rows)
+    drawn = []
+    for _ in range(60):
+        labelled = replace(rows, label=(rng.random(2000) < prob).astype(np.int64))
+        found = explanation.of_clusters(labelled, blobs, 4, fold, dict.fromkeys(explanation.SCORES, prob))[1]
+        drawn.append(found[:, 2])
+    floor = found[:, 3]
+    np.testing.assert_allclose(np.mean(drawn, axis=0), floor, rtol=0.05)
 
 
 def test_many_classes_are_described_by_the_predicted_one() -> None:

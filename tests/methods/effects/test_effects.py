@@ -169,6 +169,7 @@ def test_the_rules_name_the_largest_effects() -> None:
     batch, _ = shops(20_000, 3, 1.0, seed=5)
     first, largest = fitted(batch, pairs=0).explain(())
     assert first.rows[0][0] == "shop"
+    assert largest.moves == tuple(sorted((abs(row[1]) for row in largest.rows), reverse=True))  # type: ignore[arg-type]
     names = [str(row[0]) for row in largest.rows[:3]]
     assert all(name.startswith("shop = s") for name in names)
     assert all(row[2] < row[1] < row[3] for row in largest.rows)  # type: ignore[operator]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from itertools import permutations
 
@@ -72,7 +73,10 @@ def test_scores_that_say_nothing_leave_the_tree(how: str) -> None:
         positive = tree.predict_proba(x)[:, 1] * (rows := np.bincount(tree.apply(x))[tree.apply(x)])
         expected = smoothed(positive, rows)
         assert len(np.unique(expected)) == 8
-        np.testing.assert_allclose(fitted(batch, **given).predict(batch), expected, rtol=1e-9)
+        model = fitted(batch, **given)
+        np.testing.assert_allclose(model.predict(batch), expected, rtol=1e-9)
+        importance = {row[0]: row[2] for row in model.explain(["0", "1"])[0].rows}
+        assert importance == pytest.approx(dict(zip("abc", 100 * tree.feature_importances_, strict=True)), rel=1e-9)
     else:
         model = fitted(batch, trees=3, **given)
         each = []
@@ -317,7 +321,7 @@ def test_seventy_thousand_categories() -> None:
 def test_the_rules_read_by_hand_give_the_cells() -> None:
     batch = ordinary(3000, weighted=True)
     model = fitted(batch, partition="tree", depth=3, min_rows=60, tau=5)
-    (section,) = model.explain(["0", "1"])
+    _, section = model.explain(["0", "1"])
     assert section.columns == ("tree", "if", "rows", "label rate", "pud", "calibrator", "share")
     rows = [dict(zip(section.columns, row, strict=True)) for row in section.rows]
     held = np.stack([fulfilled(str(row["if"]), batch) for row in rows])
@@ -333,6 +337,40 @@ def test_the_rules_read_by_hand_give_the_cells() -> None:
         own = float(a) * batch.score[mine] + float(b)
         z = everyone[mine] + float(row["share"]) * (own - everyone[mine])
         np.testing.assert_allclose(model.predict(batch)[mine], sigmoid(z), rtol=1e-4)
+
+
+def test_rules_are_whole_for_programs_and_short_for_people() -> None:
+    rng = np.random.default_rng(3)
+    shop, paid = rng.integers(0, 24, 4000).astype(np.int32), rng.random(4000) < 0.5
+    score = rng.normal(size=4000)
+    label = (rng.random(4000) < sigmoid(score + 1.5 * paid * np.where(shop % 2, 1, -1))).astype(np.int64)
+    levels = tuple(f"s{place:02}" for place in range(24))
+    batch = Batch(score, label, None, {"shop": Column("category", shop, levels), "paid": Column("boolean", paid * 1.0)})
+    model = fitted(batch, partition="tree", depth=2, min_rows=60, tau=5)
+    _, cells = FittedMethod.from_state("heterogeneous", model.to_state()).explain(["0", "1"])
+    assert "In each cell" in cells.note
+    assert "mean over trees" not in cells.note
+    held = np.stack([named(str(row[1]), levels, shop, paid) for row in cells.rows])
+    np.testing.assert_array_equal(held.sum(axis=0), 1)
+    np.testing.assert_array_equal(held.sum(axis=1), [row[2] for row in cells.rows])
+    assert any(str(row[1]).count("s") > 10 for row in cells.rows)
+    for row, brief in zip(cells.rows, cells.brief, strict=True):
+        assert (row[0], *row[2:]) == (brief[0], *brief[2:])
+        assert len(str(brief[1])) < 90
+    assert any(str(brief[1]).endswith("more") or " more and " in str(brief[1]) for brief in cells.brief)
+
+
+def named(rule: str, levels: tuple[str, ...], shop: np.ndarray, paid: np.ndarray) -> np.ndarray:
+    """The rows of a rule about a shop and a boolean, read word by word."""
+    found = np.ones(len(shop), dtype=bool)
+    for condition in rule.replace(" (or missing)", "").split(" and "):
+        name, words = condition.split(" is ")
+        if name == "paid":
+            found &= paid == {"true": True, "false": False}[words]
+        else:
+            listed = np.isin(shop, [levels.index(level) for level in re.findall(r"s\d\d", words)])
+            found &= ~listed if words.startswith(("none of", "not ")) else listed
+    return found
 
 
 def fulfilled(rule: str, batch: Batch) -> np.ndarray:

@@ -86,7 +86,7 @@ def leaves(node: Node) -> list[Node]:
 def test_the_rules_read_by_hand_give_the_predictions(how) -> None:
     train, test = clicks(3000), clicks(60, seed=3)
     model = fitted(train, **how)
-    rules, splits = model.explain(("0", "1"))
+    _, rules, splits = model.explain(("0", "1"))
     odds = model.state.params["link"] == "odds"
     slope, intercept = model.state.number("a"), model.state.number("b")
     average, paper = (train.labels.sum() + 1) / (len(train) + 2), how.get("preset") == "paper"
@@ -146,7 +146,7 @@ def true_of(condition: str, batch: Batch, row: int) -> bool:
 def test_rules_tell_rows_pud_and_the_bound_of_theorem_1() -> None:
     train = clicks(2000)
     model = fitted(train, "paper", trees=1, depth=1, min_rows=100, features=1)
-    rules, splits = model.explain(("0", "1"))
+    _, rules, splits = model.explain(("0", "1"))
     assert splits.rows[0][:4] == (1, "all rows", "place", 7)
     raw, place = sigmoid(train.score), train.features["place"].values
     for _, condition, rows, rate, pud, pattern, bound in rules.rows:
@@ -244,12 +244,42 @@ def test_saturated_scores() -> None:
     assert loss_of(fitted(loud), loud) <= loss_of(alone(loud), loud)
 
 
+@pytest.mark.parametrize("how", [{"trees": 4, "depth": 3, "link": "odds"}, {"preset": "paper", "depth": 2}])
+def test_the_importance_of_a_feature_is_what_its_splits_gain(how: dict) -> None:
+    """From the tables of rules and splits: the rows below each split, and how much the split lowers the loss."""
+    features, rules, splits = fitted(clicks(3000), min_rows=80, **how).explain(("0", "1"))
+    gains: dict[tuple, float] = {}
+    for (tree, at, feature, _, before, after, _), moved in zip(splits.rows, splits.moves, strict=True):
+        below = [
+            rule for rule in rules.rows if rule[0] == tree and (at == "all rows" or rule[1].startswith(f"{at} and "))
+        ]
+        gain = sum(rule[2] for rule in below) * (before - after)
+        assert moved == pytest.approx(gain)
+        level = 1 if at == "all rows" else 2 + at.count(" and ")
+        gains[feature, level] = gains.get((feature, level), 0.0) + gain
+    whole = sum(gains.values())
+    assert len(gains) > 2
+    for feature, count, importance, *levels in features.rows:
+        assert count == sum(split[2] == feature for split in splits.rows)
+        assert importance == pytest.approx(sum(levels))
+        assert levels == pytest.approx(
+            [100 * gains.get((feature, level), 0.0) / whole for level in range(1, len(levels) + 1)]
+        )
+    assert [row[2] for row in features.rows] == sorted((row[2] for row in features.rows), reverse=True)
+
+
+def test_the_rules_say_what_rows_support_only_where_it_is_held() -> None:
+    for hold in (True, False):
+        model = fitted(clicks(1500), link="linear", split_loss="mvce", trees=1, depth=1, min_rows=100, hold=hold)
+        assert ("not beyond what the rows of the leaf support" in model.explain(("0", "1"))[1].note) is hold
+
+
 def test_more_features_than_are_wanted() -> None:
     train = clicks(2000)
     rng = np.random.default_rng(5)
     noise = {f"noise{place:02}": Column("number", rng.normal(size=2000)) for place in range(20)}
     wide = Batch(train.score, train.label, None, {**noise, **train.features})
-    _, splits = fitted(wide, features=3, trees=4, link="odds").explain(("0", "1"))
+    _, _, splits = fitted(wide, features=3, trees=4, link="odds").explain(("0", "1"))
     assert {split[2] for split in splits.rows} <= {"place", "number", "score", *noise}
     assert len({split[2] for split in splits.rows} - {"score"}) <= 3
     assert "place" in {split[2] for split in splits.rows}
@@ -260,7 +290,7 @@ def test_every_split_loss_fits(loss) -> None:
     train = clicks(1200)
     model = fitted(train, split_loss=loss, trees=2, min_rows=100, depth=2, link="odds", rate=0.5, **{"lambda": 10})
     assert loss_of(model, train) < loss_of(alone(train), train)
-    _, splits = model.explain(("0", "1"))
+    _, _, splits = model.explain(("0", "1"))
     assert loss in splits.note
     assert all(split[5] < split[4] for split in splits.rows)
 
@@ -271,7 +301,7 @@ def test_each_class_against_the_rest() -> None:
     prob = model.predict(batch)
     np.testing.assert_allclose(prob.sum(axis=1), 1.0)
     titles = [section.title for section in model.explain(("x", "y", "z"))]
-    assert titles == ["x: rules", "x: splits", "y: rules", "y: splits", "z: rules", "z: splits"]
+    assert titles == [f"{name}: {what}" for name in "xyz" for what in ("features", "rules", "splits")]
 
 
 def test_equation_13_as_printed() -> None:
