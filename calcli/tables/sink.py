@@ -34,6 +34,7 @@ from calcli.places import Database, Url, external_tables, folder, place, stores
 from calcli.tables.arrays import check_years
 from calcli.tables.arrow_types import OLDEST, ArrowTypes, arrow_schema
 from calcli.tables.paths import JSON, SEPARATORS, Dialect, Format, compression_of, format_of, writing
+from calcli.tables.records import RECORD
 
 STDOUT = "-"
 
@@ -56,6 +57,7 @@ def write(
 
     The target ``-`` is standard output. `format` is needed there, and where a suffix does not tell. `arrow_types` are
     restored in Parquet and Arrow files (`Source.arrow_types`); `dialect` is how CSV or TSV is written, if not as usual.
+    A frame with the column `records.RECORD` alone is written as JSON, a record as it is.
     """
     path = place(target)
     if isinstance(path, Database):
@@ -134,6 +136,7 @@ class _Rows:
         self._lock = threading.Lock()  # polars calls back from several threads
         self.frame = frame.map_batches(self._see, streamable=True)
         schema = frame.collect_schema()
+        self.records = schema.names() == [RECORD]
         self.arrow_types = {name: dtype for name, dtype in arrow_types.items() if name in schema}
         self._failure: DataError | None = None
         self._dates: list[str] = []
@@ -172,12 +175,15 @@ class _Rows:
             raise
 
     def _sink(self, outlet: Any, near: Path | None) -> None:
-        if self.kind == "ndjson":
-            self.frame.sink_ndjson(outlet)
-        elif self.kind == "json":
-            array = _Array(outlet)
-            self.frame.sink_ndjson(cast("IO[bytes]", array))
-            array.finish()
+        if self.kind in JSON:
+            array = _Array(outlet) if self.kind == "json" else None
+            lines = cast("IO[bytes]", array or outlet)
+            if self.records:
+                self.frame.sink_csv(lines, include_header=False, quote_style="never")
+            else:
+                self.frame.sink_ndjson(lines)
+            if array is not None:
+                array.finish()
         elif self.kind in SEPARATORS:
             self.frame.sink_csv(outlet, separator=self.dialect.separator, decimal_comma=bool(self.dialect.commas))
         elif self.arrow_types:
