@@ -53,6 +53,10 @@ _TEXTS = json.JSONDecoder(strict=False, parse_int=str, parse_float=str)
 """Numbers stay text: Python refuses those of more than 4,300 digits."""
 
 
+MIXED = "it mixes types"
+"""Why a column is no feature."""
+
+
 class _Found(NamedTuple):
     """The columns of a file, and why those cannot be read that mix types."""
 
@@ -60,13 +64,20 @@ class _Found(NamedTuple):
     mixed: Mapping[str, str]
 
 
-def scan_records(files: Sequence[LocalFile]) -> pl.LazyFrame:
-    """All rows of `files`, in order, with `RECORD` as the first column; they are read each time it is collected.
+class Records(NamedTuple):
+    """The rows of files of JSON with `RECORD` as the first column, and the columns that mix types, with their errors."""
+
+    frame: pl.LazyFrame
+    mixed: Mapping[str, DataError]
+
+
+def scan_records(files: Sequence[LocalFile]) -> Records:
+    """All rows of `files`, in order; they are read each time the frame is collected.
 
     A column may be absent from some of the files, or of the records: JSON often leaves out what is null.
     """
     schema: dict[str, pl.DataType] = {}
-    mixed: dict[str, str] = {}
+    mixed: dict[str, DataError] = {}
     for file in files:
         with reading(file.name):
             if file.path.stat().st_size == 0:
@@ -75,19 +86,19 @@ def scan_records(files: Sequence[LocalFile]) -> pl.LazyFrame:
         if not found.schema:
             raise DataError(f"{file.name} has no columns")
         refuse_constants(file, found.schema)
-        mixed = {**found.mixed, **mixed}
+        mixed = {name: DataError(words, hint=ONE_TYPE) for name, words in found.mixed.items()} | mixed
         for name, dtype in found.schema.items():
             wider = supertype(schema.get(name, dtype), dtype, union=True)
             if wider is None:
                 words = f"column {name!r} is {dtype} in {file.name}, but {schema[name]} in {files[0].name}"
-                mixed.setdefault(name, words)
+                mixed.setdefault(name, DataError(words, hint=ONE_TYPE))
             schema[name] = wider or pl.String()
     constants = constant_types(files)
 
     def read(keep: Sequence[str]) -> Iterator[pl.DataFrame]:
         for name in keep:
             if name in mixed:
-                raise DataError(mixed[name], hint=ONE_TYPE)
+                raise mixed[name]
         wanted = {name: schema[name] for name in keep if name in schema}
         for file in files:
             values = [pl.lit(file.constants[name], pl.String).cast(constants[name]).alias(name) for name in constants]
@@ -95,7 +106,7 @@ def scan_records(files: Sequence[LocalFile]) -> pl.LazyFrame:
                 for frame in _frames(file, wanted, text=RECORD in keep or not wanted):
                     yield frame.with_columns(values).select(keep)
 
-    return scan_frames(read, {RECORD: pl.String(), **schema, **constants})
+    return Records(scan_frames(read, {RECORD: pl.String(), **schema, **constants}), mixed)
 
 
 def _frames(file: LocalFile, wanted: Mapping[str, pl.DataType], *, text: bool) -> Iterator[pl.DataFrame]:

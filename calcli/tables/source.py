@@ -114,6 +114,9 @@ class Source:
     scanned: pl.LazyFrame | None = None
     """Files of JSON with the text of each record beside the columns."""
 
+    mixed: Mapping[str, DataError] = field(default_factory=dict)
+    """The columns of JSON that mix types, with the errors that reading them raises."""
+
     _computed: dict[str, Computed] = field(default_factory=dict, init=False)
 
     @property
@@ -324,8 +327,9 @@ def _from_files(inputs: Inputs, spool: Spool) -> Source:
         files = in_their_dialect(files, inputs.separator)
         return Source(scan_text(files), inputs.name, kind, {}, inputs, local, spool, files[0].dialect)
     if kind in JSON:
-        records = scan_records(files)
-        return Source(records.drop(RECORD), inputs.name, kind, {}, inputs, local, spool, scanned=records)
+        scanned, mixed = scan_records(files)
+        raw = scanned.drop(RECORD)
+        return Source(raw, inputs.name, kind, {}, inputs, local, spool, scanned=scanned, mixed=mixed)
     frame, arrow_types = scan_typed(files)
     return Source(frame, inputs.name, kind, arrow_types, inputs, local, spool)
 
