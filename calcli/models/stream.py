@@ -237,8 +237,12 @@ def write_rows(
     kept: Sequence[str],
     output: str | os.PathLike[str],
     output_format: Format | None,
+    *,
+    at_once: bool = False,
 ) -> RowsWritten:
     """Write the columns that are kept and those that are added.
+
+    With `at_once` pipes and standard output get rows as they are computed, before all are known to be good.
 
     An error within the stream is raised as it was, not as polars wraps it. A stream that stops at the first bad row
     does not know how many there are, so the table is read again for the error that counts them.
@@ -258,7 +262,7 @@ def write_rows(
     if dialect is not None:
         rows = as_written(rows, replace(dialect, commas=dialect.commas & set(kept)))
     try:
-        count = write(rows, output, format=kind, arrow_types=source.arrow_types, dialect=dialect)
+        count = write(rows, output, format=kind, arrow_types=source.arrow_types, dialect=dialect, stream=at_once)
     except CalcliError:
         if watch.bad and stream.bad_rows == "fail":
             stream.added.refuse_bad_rows(source)
