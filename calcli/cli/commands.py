@@ -39,7 +39,7 @@ def fit(arguments: Arguments, console: Console) -> Answer:
 
 @command("""
     ARTIFACT DATA TABLE_OUTPUT INPUT_FORMAT DELIMITER PLACES BAD_ROWS COLUMNS NODE_ID NEW_EDGES OUTPUT_FORMAT
-    REPLACE COLUMN SCALE EXTRA KEEP CLUSTER DRY_RUN GENERAL
+    REPLACE STREAM COLUMN SCALE EXTRA KEEP CLUSTER DRY_RUN GENERAL
 """)
 def apply(arguments: Arguments, console: Console) -> Answer | None:
     """Add calibrated probabilities to a table.
@@ -353,8 +353,8 @@ def uncertainty_fit(arguments: Arguments, console: Console) -> Answer:
 
 
 @command("""
-    ENSEMBLE_DIR DATA TABLE_OUTPUT INPUT_FORMAT DELIMITER PLACES OUTPUT_FORMAT REPLACE MORE_MEASURES KEEP DRY_RUN
-    GENERAL
+    ENSEMBLE_DIR DATA TABLE_OUTPUT INPUT_FORMAT DELIMITER PLACES OUTPUT_FORMAT REPLACE STREAM MORE_MEASURES KEEP
+    DRY_RUN GENERAL
 """)
 def uncertainty_apply(arguments: Arguments, console: Console) -> Answer | None:
     """Add predictions and their uncertainty to a table.
@@ -401,7 +401,7 @@ def uncertainty_evaluate(arguments: Arguments, console: Console) -> Answer:
 
 @command("""
     DATA MEMBER_STEM TABLE_OUTPUT INPUT_FORMAT DELIMITER PLACES BAD_ROWS VARIANCES OUTPUT_FORMAT REPLACE
-    MORE_MEASURES KEEP GENERAL
+    STREAM MORE_MEASURES KEEP GENERAL
 """)
 def uncertainty_decompose(arguments: Arguments, console: Console) -> None:
     """Decompose the uncertainty of ensemble predictions in a table.

@@ -324,6 +324,11 @@ EXPLAIN = output(
 )
 ROW = output("--row N", "Explain this row only, counted from 1.", None, bounds=(1, 2**63 - 1))
 EXPLANATION_OUTPUT = output("-o --output FILE", "A .png, .svg or .pdf file to draw the explanation to.", only="inspect")
+STREAM = output(
+    "--stream",
+    "On stdout and pipes, write rows as they are computed; by default after the last, so that a bad row leaves none.",
+    False,
+)
 DRY_RUN = output("--dry-run", "Show how the columns would be used, and stop.", False)
 ENGINE = output(
     "--engine local|spark", "Run on this machine, or on a Spark cluster over a directory of Parquet files.", "local"

@@ -19,7 +19,8 @@ from calcli.places import Database, place
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Mask
-from calcli.tables.paths import SEPARATORS, Format, format_of
+from calcli.tables.paths import JSON, SEPARATORS, Format, format_of
+from calcli.tables.records import extended
 from calcli.tables.request import BadRows
 from calcli.tables.sink import STDOUT, write
 from calcli.tables.source import Source
@@ -236,22 +237,32 @@ def write_rows(
     kept: Sequence[str],
     output: str | os.PathLike[str],
     output_format: Format | None,
+    *,
+    at_once: bool = False,
 ) -> RowsWritten:
     """Write the columns that are kept and those that are added.
+
+    With `at_once` pipes and standard output get rows as they are computed, before all are known to be good.
 
     An error within the stream is raised as it was, not as polars wraps it. A stream that stops at the first bad row
     does not know how many there are, so the table is read again for the error that counts them.
     """
-    # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are.
+    # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are; so do records of JSON.
     kind = format_of(output, output_format, flag="--output-format", stream=source.format)
     dialect = source.dialect if kind == source.format else None
     frame = source.raw if source.text and kind in SEPARATORS else source.typed()
     watch = RowWatch()
-    rows = stream.through(frame, watch).select(*kept, *stream.added.names)
+    records = source.records if kind in JSON else None
+    if records is None:
+        rows = stream.through(frame, watch).select(*kept, *stream.added.names)
+    else:
+        beside = [name for name in kept if name in source.inputs.files[0].partition]
+        keep = None if list(kept) == list(source.stored) else kept
+        rows = extended(stream.through(records, watch), [*beside, *stream.added.names], keep)
     if dialect is not None:
         rows = as_written(rows, replace(dialect, commas=dialect.commas & set(kept)))
     try:
-        count = write(rows, output, format=kind, arrow_types=source.arrow_types, dialect=dialect)
+        count = write(rows, output, format=kind, arrow_types=source.arrow_types, dialect=dialect, stream=at_once)
     except CalcliError:
         if watch.bad and stream.bad_rows == "fail":
             stream.added.refuse_bad_rows(source)

@@ -12,6 +12,7 @@ from calcli.batch import Role
 from calcli.errors import DataError, UsageError, nearest, unknown_name
 from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags
 from calcli.tables.paths import reading
+from calcli.tables.records import MIXED
 from calcli.tables.scores import score_named
 from calcli.tables.source import Source
 from calcli.tables.text import TEXT_TYPES, all_missing, all_times
@@ -57,6 +58,8 @@ def find_features(
         reason = "named by --ignore" if name in flags.ignore else _reason(name, schema[name], binding)
         if name == held_out_by:
             reason = "rows are held out by it"
+        if name in source.mixed:
+            reason = reason or MIXED
         if reason is not None:
             reasons[name] = reason
     # 2. values
@@ -163,6 +166,8 @@ def known_features(source: Source, known: Binding, flags: Flags = NO_FLAGS) -> t
                 f"no column {feature.name!r}, a feature of the artifact",
                 hint=f"did you mean {match!r}?" if match else "add the column, with null where the value is unknown",
             )
+        if feature.name in source.mixed:
+            raise source.mixed[feature.name]
         if not source.text:
             _check_role(feature, source.schema[feature.name])
     return known.features

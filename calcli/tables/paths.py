@@ -271,6 +271,10 @@ JSON: tuple[Format, ...] = ("ndjson", "json")
 """The formats with an object in each line, or an array of objects; a file that is read tells by its first byte."""
 
 
+BLANK = " \t\r\n"
+"""The letters that may separate the parts of a JSON text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """How a text file is written."""

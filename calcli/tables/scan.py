@@ -1,16 +1,14 @@
-"""Typed tables as lazy frames: Parquet, Arrow IPC, NDJSON and memory, and the parts that text files share with them.
+"""Typed tables as lazy frames: Parquet, Arrow IPC and memory, and the parts that other files share with them.
 
 Each typed file is opened once, to check that it is what its suffix says, and to find its types and those that polars
-changes. Then the files become one frame, by the cheapest of three ways:
+changes. Then the files become one frame, by the cheaper of two ways:
 
-- NDJSON: one scan with the common schema, which polars need not infer again.
 - Parquet and Arrow IPC files of the same schema: one scan over all of them.
 - Files whose types differ, Arrow's stream format, and a single file: a scan of each, cast to the common schema.
 """
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,6 @@ from typing import Any, cast
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.json
 import pyarrow.parquet
 from polars.io.plugins import register_io_source
 
@@ -32,12 +29,10 @@ from calcli.tables.arrow_types import (
     refuse_unknown_types,
     types_to_restore,
 )
-from calcli.tables.paths import COMMAS, JSON, Dialect, Format, one_line, reading
+from calcli.tables.paths import COMMAS, Dialect, Format, one_line, reading
 
 PATH_COLUMN = "calcli: the path of this row's file"
 """The name of a column that exists inside a query only."""
-
-JSON_BLOCK = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -133,7 +128,7 @@ def scan_typed(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, ArrowTypes]:
     """All rows of `files`, in order, and the types that polars changes in them."""
     kind = files[0].format
     # 1. open each file
-    open_part = {"parquet": _open_parquet, "ipc": _open_ipc}.get(kind, _open_ndjson)
+    open_part = _open_parquet if kind == "parquet" else _open_ipc
     parts = []
     for file in files:
         with reading(file.name):
@@ -145,12 +140,12 @@ def scan_typed(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, ArrowTypes]:
         refuse_constants(file, part.schema)
         parts.append(part)
     # 2. the schema that holds the values of all of them
-    target = common_schema(files, [part.schema for part in parts], union=kind in JSON)
+    target = common_schema(files, [part.schema for part in parts])
     arrow_types = {name: dtype for part in reversed(parts) for name, dtype in part.arrow_types.items()}
     # 3. one frame
     alike = all(part.schema == target and not part.stream for part in parts)
-    if kind in JSON or (alike and len(files) > 1):
-        frame = _with_constants(_scan_together(files, kind, target), files)
+    if alike and len(files) > 1:
+        frame = _with_constants(_scan_together(files, kind), files)
         return as_enums(frame, parts[0].levels), arrow_types
     return _one_by_one(files, parts, target), arrow_types
 
@@ -212,43 +207,6 @@ def _scan_stream(path: Path, arrow: pa.Schema) -> pl.LazyFrame:
     return scan_frames(read, pl.DataFrame(target.empty_table()).schema)
 
 
-def _open_ndjson(file: LocalFile) -> Part:
-    frame = pl.scan_ndjson(glob.escape(str(file.path)), infer_schema_length=None)
-    schema = frame.collect_schema()
-    _refuse_mixed(file, schema)
-    return Part(frame, schema, arrow_types={}, levels={}, stream=False)
-
-
-def _refuse_mixed(file: LocalFile, schema: pl.Schema) -> None:
-    """Refuse a key with text in some rows and other values elsewhere: polars would turn all of them into text."""
-    texts = [(name, text) for name, dtype in schema.items() if (text := _text_in(dtype)) is not None]
-    if not texts:
-        return
-    options = pyarrow.json.ParseOptions(explicit_schema=pa.schema(texts), unexpected_field_behavior="ignore")
-    try:
-        for _ in pyarrow.json.open_json(
-            str(file.path), read_options=pyarrow.json.ReadOptions(block_size=JSON_BLOCK), parse_options=options
-        ):
-            pass
-    except pa.ArrowInvalid as error:
-        if "changed from" in str(error):
-            raise DataError(
-                f"{file.name} mixes text with other values: {one_line(error)}",
-                hint="write the values of a key with one type",
-            ) from error
-
-
-def _text_in(dtype: Any) -> pa.DataType | None:
-    """The part of a type that is text, at any depth; None if there is none."""
-    if isinstance(dtype, pl.Struct):
-        texts = [(field.name, text) for field in dtype.fields if (text := _text_in(field.dtype)) is not None]
-        return pa.struct(texts) if texts else None
-    if isinstance(dtype, pl.List):
-        text = _text_in(dtype.inner)
-        return None if text is None else pa.list_(text)
-    return pa.string() if dtype == pl.String else None
-
-
 def _not_a(file: LocalFile, what: str, error: Exception) -> DataError:
     return DataError(
         f"{file.name} is not {what}, or was cut off: {one_line(error)}",
@@ -256,13 +214,9 @@ def _not_a(file: LocalFile, what: str, error: Exception) -> DataError:
     )
 
 
-def _scan_together(files: Sequence[LocalFile], kind: Format, target: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+def _scan_together(files: Sequence[LocalFile], kind: Format) -> pl.LazyFrame:
     """One scan of files with the same schema, which costs polars much less than a scan of each."""
     paths = PATH_COLUMN if files[0].constants else None
-    if kind in JSON:
-        # With the schema given, polars does not infer it anew from all rows each time the frame is collected.
-        escaped = [glob.escape(str(file.path)) for file in files]
-        return pl.scan_ndjson(escaped, schema=target, include_file_paths=paths)
     scan: Any = pl.scan_parquet if kind == "parquet" else pl.scan_ipc
     frame: pl.LazyFrame = scan(
         [file.path for file in files], glob=False, hive_partitioning=False, include_file_paths=paths
@@ -274,7 +228,7 @@ def _one_by_one(files: Sequence[LocalFile], parts: Sequence[Part], target: Mappi
     """A scan of each file, cast to the common schema, with its constants."""
     if len(files) == 1 and not files[0].constants:
         return parts[0].frame
-    types = _constant_types(files)
+    types = constant_types(files)
     return pl.concat(
         part.frame.select(pl.col(name).cast(dtype) for name, dtype in target.items()).with_columns(
             pl.lit(value, dtype=pl.String).cast(types[name]).alias(name) for name, value in file.constants.items()
@@ -285,7 +239,7 @@ def _one_by_one(files: Sequence[LocalFile], parts: Sequence[Part], target: Mappi
 
 def _with_constants(frame: pl.LazyFrame, files: Sequence[LocalFile]) -> pl.LazyFrame:
     """A scan over several files, with the constants of each file instead of its path."""
-    types = _constant_types(files)
+    types = constant_types(files)
     if not types:
         return frame
     paths = [str(file.path) for file in files]
@@ -298,7 +252,7 @@ def _with_constants(frame: pl.LazyFrame, files: Sequence[LocalFile]) -> pl.LazyF
     ).drop(PATH_COLUMN)
 
 
-def _constant_types(files: Sequence[LocalFile]) -> dict[str, pl.DataType]:
+def constant_types(files: Sequence[LocalFile]) -> dict[str, pl.DataType]:
     """The types of the constants: integers if all values are, else text."""
     types: dict[str, pl.DataType] = {}
     for name in files[0].constants:
@@ -309,18 +263,14 @@ def _constant_types(files: Sequence[LocalFile]) -> dict[str, pl.DataType]:
 
 
 def common_schema(
-    files: Sequence[LocalFile], schemas: Sequence[Mapping[str, pl.DataType]], *, union: bool
+    files: Sequence[LocalFile], schemas: Sequence[Mapping[str, pl.DataType]]
 ) -> dict[str, pl.DataType]:
-    """The columns that all files have, in the first file's order, with the types that hold all their values.
-
-    With `union` a column, or a field in it, may be absent from some of the files: JSON often leaves out what is null.
-    """
+    """The columns that all files have, in the first file's order, with the types that hold all their values."""
     target = dict(schemas[0])
     for file, schema in zip(files[1:], schemas[1:], strict=True):
-        if not union:
-            refuse_other_columns(file, schema, files[0], target)
+        refuse_other_columns(file, schema, files[0], target)
         for name, dtype in schema.items():
-            wider = _supertype(target.get(name, dtype), dtype, union=union)
+            wider = supertype(target[name], dtype)
             if wider is None:
                 raise DataError(
                     f"column {name!r} is {dtype} in {file.name}, but {target[name]} in {files[0].name}",
@@ -330,19 +280,22 @@ def common_schema(
     return target
 
 
-def _supertype(one: Any, two: Any, *, union: bool) -> pl.DataType | None:
-    """The type that holds the values of both; None where only text could."""
+def supertype(one: Any, two: Any, *, union: bool = False) -> pl.DataType | None:
+    """The type that holds the values of both; None where only text could.
+
+    With `union` a field may be absent from one of them.
+    """
     if two in (one, pl.Null):
         return cast("pl.DataType", one)
     if one == pl.Null:
         return cast("pl.DataType", two)
     if union and isinstance(one, pl.List) and isinstance(two, pl.List):
-        inner = _supertype(one.inner, two.inner, union=union)
+        inner = supertype(one.inner, two.inner, union=union)
         return None if inner is None else pl.List(inner)
     if union and isinstance(one, pl.Struct) and isinstance(two, pl.Struct):
         fields: dict[str, Any] = {field.name: field.dtype for field in one.fields}
         for field in two.fields:
-            fields[field.name] = _supertype(fields.get(field.name, field.dtype), field.dtype, union=union)
+            fields[field.name] = supertype(fields.get(field.name, field.dtype), field.dtype, union=union)
         return None if None in fields.values() else pl.Struct(fields)
     if not (one.is_numeric() and two.is_numeric()):
         return None

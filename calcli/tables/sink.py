@@ -2,8 +2,9 @@
 
 A file is written under a temporary name and replaces its target once it is complete (`files.replacing`); an object is
 sent once a temporary file is complete, and the rows of a database are committed with the last one. So an error leaves
-the target as it was. Devices, pipes and standard output are written directly. In text formats null is an empty field
-and an empty string a quoted one, so that both can be read back.
+the target as it was. Devices, pipes and standard output get a temporary file that is complete too, or, with `stream`,
+the rows as they come. In text formats null is an empty field and an empty string a quoted one, so that both can be read
+back.
 
 polars writes Parquet into files by itself. Everything else goes through `_Outlet`, a stream in Python that keeps the
 error of the operating system. Columns of Arrow types that polars does not have take a detour over a temporary Arrow
@@ -17,6 +18,7 @@ import errno
 import gzip
 import mmap
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -34,14 +36,17 @@ from calcli.places import Database, Url, external_tables, folder, place, stores
 from calcli.tables.arrays import check_years
 from calcli.tables.arrow_types import OLDEST, ArrowTypes, arrow_schema
 from calcli.tables.paths import JSON, SEPARATORS, Dialect, Format, compression_of, format_of, writing
+from calcli.tables.records import RECORD
 
 STDOUT = "-"
 
 FAST = 1
 """The level at which Parquet is compressed by zstd: a fifth less time than the usual 3, for 3 to 5 % more bytes."""
 
+CHUNK = 1 << 20
+
 DEVICES = (Path("/dev"), Path("/dev/fd"))
-"""Directories of names for open files, such as /dev/stdout, which are written directly even if they are files."""
+"""Directories of names for open files, such as /dev/stdout, which are never replaced even if they are files."""
 
 
 def write(
@@ -51,11 +56,14 @@ def write(
     format: str | None = None,  # noqa: A002 the word of the command line
     arrow_types: ArrowTypes | None = None,
     dialect: Dialect | None = None,
+    stream: bool = False,
 ) -> int:
-    """Write all rows in a stream and return their number.
+    """Write all rows and return their number.
 
     The target ``-`` is standard output. `format` is needed there, and where a suffix does not tell. `arrow_types` are
     restored in Parquet and Arrow files (`Source.arrow_types`); `dialect` is how CSV or TSV is written, if not as usual.
+    A frame with the column `records.RECORD` alone is written as JSON, a record as it is. With `stream` devices, pipes
+    and standard output get rows before all are known to be good.
     """
     path = place(target)
     if isinstance(path, Database):
@@ -69,7 +77,8 @@ def write(
         )
     with writing(_shown(path)):
         rows = _Rows(frame, kind, arrow_types or {}, dialect)
-        with _opened(path) as (stream, near), _packed(stream, None if near is None else compression) as packed:
+        special = not isinstance(path, Url) and _is_special(path)
+        with _opened(path, whole=not stream) as (file, near), _packed(file, None if special else compression) as packed:
             rows.put(packed, near)
     return rows.count
 
@@ -95,7 +104,7 @@ def _insert(frame: pl.LazyFrame, database: Database) -> int:
 def write_bytes(data: bytes, target: str | os.PathLike[str]) -> None:
     """Write a file that is no table, as `write` does; ``-`` is standard output."""
     path = folder(target)
-    with writing(_shown(path)), _opened(path) as (stream, _):
+    with writing(_shown(path)), _opened(path, whole=False) as (stream, _):
         stream.write(data)
         stream.flush()
 
@@ -105,23 +114,40 @@ def _shown(path: Path | Url) -> str:
 
 
 @contextlib.contextmanager
-def _opened(path: Path | Url) -> Iterator[tuple[IO[bytes], Path | None]]:
-    """A temporary file that will replace `path`, with the directory of such files; or the target itself, with None."""
+def _opened(path: Path | Url, *, whole: bool) -> Iterator[tuple[IO[bytes], Path | None]]:
+    """A temporary file that `path` will get, with the directory of such files; or the target itself, with None.
+
+    The latter are devices, pipes and standard output, if they need not get the `whole` table or nothing.
+    """
     if isinstance(path, Url):
         with tempfile.TemporaryFile() as copy:
             yield copy, Path(tempfile.gettempdir())
             copy.seek(0)
             stores.put(path, copy)
-    elif str(path) == STDOUT:
-        if sys.stdout is None:
-            raise FileSystemError("cannot write standard output: it is closed")
-        yield sys.stdout.buffer, None
-    elif _is_special(path):
-        with path.open("wb") as device:
-            yield device, None
-    else:
+    elif not _is_special(path):
         with replacing(path) as stream:
             yield stream, path.parent
+    elif not whole:
+        with _direct(path) as stream:
+            yield stream, None
+    else:
+        with _direct(path) as stream, tempfile.TemporaryFile() as copy:
+            yield copy, Path(tempfile.gettempdir())
+            copy.seek(0)
+            shutil.copyfileobj(copy, stream, CHUNK)
+            stream.flush()
+
+
+@contextlib.contextmanager
+def _direct(path: Path) -> Iterator[IO[bytes]]:
+    """A device, a pipe or standard output."""
+    if str(path) != STDOUT:
+        with path.open("wb") as device:
+            yield device
+    elif sys.stdout is None:
+        raise FileSystemError("cannot write standard output: it is closed")
+    else:
+        yield sys.stdout.buffer
 
 
 class _Rows:
@@ -134,6 +160,7 @@ class _Rows:
         self._lock = threading.Lock()  # polars calls back from several threads
         self.frame = frame.map_batches(self._see, streamable=True)
         schema = frame.collect_schema()
+        self.records = schema.names() == [RECORD]
         self.arrow_types = {name: dtype for name, dtype in arrow_types.items() if name in schema}
         self._failure: DataError | None = None
         self._dates: list[str] = []
@@ -172,12 +199,15 @@ class _Rows:
             raise
 
     def _sink(self, outlet: Any, near: Path | None) -> None:
-        if self.kind == "ndjson":
-            self.frame.sink_ndjson(outlet)
-        elif self.kind == "json":
-            array = _Array(outlet)
-            self.frame.sink_ndjson(cast("IO[bytes]", array))
-            array.finish()
+        if self.kind in JSON:
+            array = _Array(outlet) if self.kind == "json" else None
+            lines = cast("IO[bytes]", array or outlet)
+            if self.records:
+                self.frame.sink_csv(lines, include_header=False, quote_style="never")
+            else:
+                self.frame.sink_ndjson(lines)
+            if array is not None:
+                array.finish()
         elif self.kind in SEPARATORS:
             self.frame.sink_csv(outlet, separator=self.dialect.separator, decimal_comma=bool(self.dialect.commas))
         elif self.arrow_types:
@@ -277,7 +307,9 @@ def _holds_bytes(dtype: Any) -> bool:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether a path is a device or a pipe, which is written directly."""
+    """Whether a path is standard output, a device or a pipe, which is not replaced."""
+    if str(path) == STDOUT:
+        return True
     if path.is_dir():
         raise FileSystemError(f"cannot write {path}: it is a directory", hint="name a file in it")
     return (path.exists() and not path.is_file()) or path.parent in DEVICES

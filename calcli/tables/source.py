@@ -26,7 +26,8 @@ from calcli.errors import DataError, UsageError, unknown_name
 from calcli.files import as_text
 from calcli.places import Place
 from calcli.tables.arrow_types import ArrowTypes
-from calcli.tables.paths import SEPARATORS, Dialect, Format, Inputs, find_inputs, one_line, reading
+from calcli.tables.paths import JSON, SEPARATORS, Dialect, Format, Inputs, find_inputs, one_line, reading
+from calcli.tables.records import RECORD, scan_records
 from calcli.tables.scan import LocalFile, scan_table, scan_typed
 from calcli.tables.spool import Spool
 from calcli.tables.text import cast_text, in_their_dialect, infer_schema, scan_text
@@ -110,7 +111,13 @@ class Source:
     dialect: Dialect | None = None
     """How files in a text format are written."""
 
-    _computed: dict[str, pl.DataType] = field(default_factory=dict, init=False)
+    scanned: pl.LazyFrame | None = None
+    """Files of JSON with the text of each record beside the columns."""
+
+    mixed: Mapping[str, DataError] = field(default_factory=dict)
+    """The columns of JSON that mix types, with the errors that reading them raises."""
+
+    _computed: dict[str, Computed] = field(default_factory=dict, init=False)
 
     @property
     def text(self) -> bool:
@@ -150,7 +157,7 @@ class Source:
     @cached_property
     def schema(self) -> pl.Schema:
         """The column types; for text formats they are inferred, in a pass over all rows."""
-        return pl.Schema({**self._schema, **self._computed})
+        return pl.Schema({**self._schema, **{name: found.dtype for name, found in self._computed.items()}})
 
     @cached_property
     def _stored(self) -> pl.Schema:
@@ -178,7 +185,7 @@ class Source:
                 raise
             if found is not None:
                 self.raw = self.raw.with_columns(found.values.alias(name))
-                self._computed[name] = found.dtype
+                self._computed[name] = found
                 for cached in ("columns", "schema"):
                     self.__dict__.pop(cached, None)
 
@@ -191,7 +198,7 @@ class Source:
 
     def holds_text(self, name: str) -> bool:
         """Whether this column may hold numbers as text: in a text format, or within a nested column."""
-        return self.text or self._computed.get(name) == pl.String
+        return self.text or (name in self._computed and self._computed[name].dtype == pl.String)
 
     def typed(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """The rows with the types of `schema`; all columns or some."""
@@ -200,6 +207,12 @@ class Source:
             return self.raw if columns is None else self.raw.select(names)
         types = self._schema
         return self.raw.select(cast_text(name, types[name]) if name in types else pl.col(name) for name in names)
+
+    @property
+    def records(self) -> pl.LazyFrame | None:
+        """The rows of JSON with their text (`records.RECORD`) as a further column; None for other formats."""
+        found = [one.values.alias(name) for name, one in self._computed.items()]
+        return None if self.scanned is None else self.scanned.with_columns(found)
 
     def chunks(self, *columns: str) -> Iterator[pl.DataFrame]:
         """These columns as they are in the file, in chunks of rows."""
@@ -213,7 +226,8 @@ class Source:
     @cached_property
     def _rows(self) -> int:
         with reading(self.name):
-            return int(self.raw.select(pl.len()).collect(engine="streaming").item())
+            rows = self.raw if self.scanned is None else self.scanned.select(RECORD)
+            return int(rows.select(pl.len()).collect(engine="streaming").item())
 
     def rows_in(self, sha256: Collection[str]) -> NDArray[np.bool_]:
         """Which rows come from files with these hashes."""
@@ -298,7 +312,9 @@ def _checked_names(source: Source) -> Source:
 
 def _refuse_without_rows(source: Source) -> None:
     with reading(source.name):
-        empty = _checked_names(source).raw.head(1).collect(engine="streaming").is_empty()
+        _checked_names(source)
+        rows = source.raw if source.scanned is None else source.scanned.select(RECORD)
+        empty = rows.head(1).collect(engine="streaming").is_empty()
     if empty:
         raise DataError(f"{source.name} has no rows")
 
@@ -310,6 +326,10 @@ def _from_files(inputs: Inputs, spool: Spool) -> Source:
     if kind in SEPARATORS:
         files = in_their_dialect(files, inputs.separator)
         return Source(scan_text(files), inputs.name, kind, {}, inputs, local, spool, files[0].dialect)
+    if kind in JSON:
+        scanned, mixed = scan_records(files)
+        raw = scanned.drop(RECORD)
+        return Source(raw, inputs.name, kind, {}, inputs, local, spool, scanned=scanned, mixed=mixed)
     frame, arrow_types = scan_typed(files)
     return Source(frame, inputs.name, kind, arrow_types, inputs, local, spool)
 

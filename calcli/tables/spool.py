@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -23,15 +24,21 @@ import pyarrow as pa
 from calcli.errors import DataError, FileSystemError
 from calcli.files import as_text, create_locked, remove_folder_unless_locked
 from calcli.places import Database, Lake, Url, external_tables, stores
-from calcli.tables.paths import JSON, InputFile, compression_of, one_line, reading
+from calcli.tables.paths import BLANK, JSON, InputFile, compression_of, one_line, reading
 
 CHUNK = 1 << 20
 
 MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 """The first bytes of compressed data."""
 
-BLANK = " \t\r\n"
-"""The letters that may separate the parts of a JSON text."""
+MARK = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8."""
+
+CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b')
+"""A text, or a number that Python writes and JSON does not have."""
+
+KEEP_BYTES = "surrogateescape"
+"""Copies bytes that are not UTF-8, for their reader to refuse."""
 
 PREFIX, LOCK = "calcli-", "lock"
 """The beginning of the directories' names, and the file in each that its owner keeps locked."""
@@ -66,7 +73,9 @@ class Spool:
         """A regular, uncompressed file with the content of `file`, which may be itself."""
         with reading(file.name):
             path = self._encodable(self._plain(file))
-            return self._lines(path, file.name) if file.format in JSON and is_array(path) else path
+            if file.format not in JSON:
+                return path
+            return self._lines(path, file.name) if is_array(path) else self._standard(path)
 
     def _plain(self, file: InputFile) -> Path:
         if file.path is None:
@@ -127,6 +136,18 @@ class Spool:
             copy.writelines(lines_of(stream, name))
         return path
 
+    def _standard(self, lines: Path) -> Path:
+        """The lines without a byte order mark, and with null for the numbers that only Python writes; or the file."""
+        if not has_constants(lines):
+            return lines
+        path = self._new_path()
+        with (
+            lines.open(encoding="utf-8-sig", errors=KEEP_BYTES, newline="\n") as stream,
+            path.open("w", encoding="utf-8", errors=KEEP_BYTES, newline="\n") as copy,
+        ):
+            copy.writelines(map(without_constants, stream))
+        return path
+
     def _encodable(self, path: Path) -> Path:
         """A link to a file whose name is not UTF-8, which polars and pyarrow cannot open; else the file itself."""
         if as_text(path) == str(path):
@@ -159,7 +180,27 @@ def _remove(folder: Path, lock: IO[bytes]) -> None:
 def is_array(path: Path) -> bool:
     """Whether the first letter of a file opens an array."""
     with path.open("rb") as stream:
-        return stream.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip(BLANK.encode()).startswith(b"[")
+        return stream.read(CHUNK).removeprefix(MARK).lstrip(BLANK.encode()).startswith(b"[")
+
+
+def has_constants(path: Path) -> bool:
+    """Whether a file begins with a byte order mark, or may have NaN or infinity in its lines."""
+    with path.open("rb") as stream:
+        text = stream.read(len(MARK))
+        if text == MARK:
+            return True
+        while part := stream.read(CHUNK):
+            text = text[-8:] + part  # no word is cut in two
+            if b"NaN" in text or b"Infinity" in text:
+                return True
+    return False
+
+
+def without_constants(text: str) -> str:
+    """The JSON with null for NaN and infinity, which are no numbers of JSON; the rest as it is written."""
+    if "NaN" not in text and "Infinity" not in text:
+        return text
+    return CONSTANT.sub(lambda found: found[0] if found[0].startswith('"') else "null", text)
 
 
 def lines_of(stream: IO[str], name: str) -> Iterator[str]:
@@ -186,8 +227,7 @@ class _Array:
         self._text = ""
         self._position = 0
         self._count = 0
-        self._constants: list[str] = []
-        self._decoder = json.JSONDecoder(parse_constant=self._constants.append)
+        self._decoder = json.JSONDecoder()
 
     def broken(self, what: str) -> DataError:
         """The error for a text that is no array of objects."""
@@ -213,7 +253,6 @@ class _Array:
         self.next_letter()
         while True:
             try:
-                self._constants.clear()
                 value, end = self._decoder.raw_decode(self._text, self._position)
                 break
             except json.JSONDecodeError as error:
@@ -225,7 +264,7 @@ class _Array:
         if not isinstance(value, dict):
             raise self.broken(f"element {self._count} is not an object")
         written, self._position = self._text[self._position : end], end
-        return json.dumps(value) if self._constants else written.replace("\r", " ").replace("\n", " ")
+        return without_constants(written).replace("\r", " ").replace("\n", " ")
 
     def _more(self) -> bool:
         """Read on, and drop the text before the present position; False at the end."""

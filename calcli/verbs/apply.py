@@ -51,6 +51,8 @@ class ApplyRequest:
         Add the logits too, and what else the method can say of a row: an interval, where it has one.
     keep
         The input columns to pass through; None for all, () for none.
+    stream
+        Let standard output and pipes have rows as they are computed, although the table may be refused later.
     edges
         Pairs of ids of linked rows, in place of those of the fit: new rows have new edges.
     engine
@@ -66,6 +68,7 @@ class ApplyRequest:
     scale: Scale = "prob"
     extra: bool = False
     keep: tuple[str, ...] | None = None
+    stream: bool = False
     flags: Flags = Flags()
     input_format: str | None = None
     delimiter: str | None = None
@@ -115,6 +118,8 @@ class EnsembleApplyRequest:
         Add more measures of disagreement, as `UncertaintyColumns.extra` says.
     keep
         The input columns to pass through; None for all, () for none.
+    stream
+        Let standard output and pipes have rows as they are computed, although the table may be refused later.
     """
 
     ensemble: str | Path
@@ -122,6 +127,7 @@ class EnsembleApplyRequest:
     output: str | os.PathLike[str]
     extra: bool = False
     keep: tuple[str, ...] | None = None
+    stream: bool = False
     input_format: str | None = None
     delimiter: str | None = None
     output_format: str | None = None
@@ -142,7 +148,7 @@ class DecomposeRequest:
         Where the table goes; ``-`` is standard output and needs `output_format`.
     variances
         The stem of each member's variance, where amounts are predicted.
-    extra, keep
+    extra, keep, stream
         As of `uncertainty apply`.
     """
 
@@ -152,6 +158,7 @@ class DecomposeRequest:
     variances: str | None = None
     extra: bool = False
     keep: tuple[str, ...] | None = None
+    stream: bool = False
     input_format: str | None = None
     delimiter: str | None = None
     output_format: str | None = None
@@ -231,8 +238,10 @@ def _here(
             return added, RowsWritten(0, 0), doubt
         for remark in added.remarks(source):
             listener.note(remark)
+        adder = ColumnAdder(added, bad_rows)
         with stage(listener, added.task):
-            return added, write_rows(ColumnAdder(added, bad_rows), source, kept, request.output, output_format), doubt
+            written = write_rows(adder, source, kept, request.output, output_format, at_once=request.stream)
+        return added, written, doubt
 
 
 def _result(

@@ -118,6 +118,23 @@ def test_a_failure_leaves_nothing_behind(
     assert target.read_text() == "what was there before"
 
 
+@pytest.mark.parametrize("restored", [{}, {"a": pa.int32()}], ids=["plain", "restored"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_standard_output_gets_the_whole_table_or_nothing(
+    monkeypatch: pytest.MonkeyPatch, suffix: str, restored: dict[str, pa.DataType]
+) -> None:
+    form = NAMES.get(suffix, suffix)
+    for stream in (False, True):
+        buffer = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer))
+        with pytest.raises(DataError):
+            frame = failing(400_000, DataError("row 7 is bad"))
+            write(frame, "-", format=form, arrow_types=restored, stream=stream)
+        sys.stdout.flush()
+        if form == "csv" or not stream:
+            assert bool(buffer.getvalue()) == stream
+
+
 KILLED = """
 import os, signal, sys
 import polars as pl
@@ -236,7 +253,7 @@ def test_what_the_system_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
     assert not list(tmp_path.iterdir())
 
 
-def test_devices_are_written_directly() -> None:
+def test_devices_are_not_replaced() -> None:
     assert write(FRAME.lazy(), "/dev/null", format="parquet") == len(FRAME)
     assert Path("/dev/null").is_char_device()
 

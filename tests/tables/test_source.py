@@ -191,7 +191,7 @@ def test_wider_numbers_hold_narrower_ones(tmp_path: Path, suffix: str) -> None:
         assert source.raw.collect().equals(pl.DataFrame({"x": [1.0, 2.5], "y": ["a", "b"]}))
     put(tmp_path / f"3.{suffix}", pl.DataFrame({"x": ["no"], "y": ["b"]}))
     with pytest.raises(DataError, match=r"column 'x' is String in .*3\..*, but Float64 in .*1\."):
-        open_source(tmp_path)
+        open_source(tmp_path).raw.select("x").collect()
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
@@ -210,12 +210,6 @@ def test_absent_keys_of_json_are_null(tmp_path: Path) -> None:
     with open_source([one, two]) as source:
         expected = pl.DataFrame({"a": [1, None, None], "b": [None, "x", None], "c": [None, None, 2.5]})
         assert source.raw.collect().equals(expected)
-
-
-def test_json_that_mixes_text_and_numbers_is_refused(tmp_path: Path) -> None:
-    path = put_text(tmp_path / "a.ndjson", '{"a": "x"}\n{"a": 1}\n')
-    with pytest.raises(DataError, match=r"mixes text with other values.*/a"):
-        open_source(path)
 
 
 def test_many_files_at_once(tmp_path: Path) -> None:

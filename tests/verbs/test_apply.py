@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -185,3 +186,59 @@ def test_probabilities_in_the_place_of_logits_are_doubted(fitted: Path) -> None:
     warnings = calcli.evaluate(likely, artifacts=("train.isotonic",)).warnings
     assert [(warning.code, warning.message) for warning in warnings] == [("scale", said)]
     assert calcli.evaluate(frame, artifacts=("train.isotonic",)).warnings == ()
+
+
+RECORDS = [
+    '{"id":9007199254740993,"logit":1.50,"extra":1}',
+    '{"logit": -2, "id": 0.5, "extra": "text"}',
+    '{"logit":0.25,"deep":{"n":[29998,1e2]}}',
+]
+
+
+@pytest.mark.parametrize("end", ["jsonl", "json"])
+def test_records_pass_as_the_text_that_they_were_with_one_key_more(fitted: Path, end: str) -> None:
+    Path("in.jsonl").write_text("\n".join(RECORDS))
+    calcli.apply("train.isotonic", "in.jsonl", f"out.{end}")
+    added = calcli.load("train.isotonic").predict(pl.DataFrame({"logit": [1.5, -2, 0.25]})).tolist()
+    expected = [f'{text[:-1]},"calibrated":{value!r}}}' for text, value in zip(RECORDS, added, strict=True)]
+    lines = Path(f"out.{end}").read_text().replace(",\n", "\n").splitlines()
+    assert (lines if end == "jsonl" else lines[1:-1]) == expected
+
+
+def test_a_record_without_keys_gets_the_added_one_alone(fitted: Path) -> None:
+    Path("in.jsonl").write_text('{"logit":1}\n{ }\n')
+    calcli.apply("train.isotonic", "in.jsonl", "out.jsonl", bad_rows="null")
+    assert Path("out.jsonl").read_text().splitlines()[1] == '{"calibrated":null}'
+    calcli.apply("train.isotonic", "in.jsonl", "out.jsonl", bad_rows="null", keep=())
+    assert [set(json.loads(line)) for line in Path("out.jsonl").read_text().splitlines()] == [{"calibrated"}] * 2
+
+
+def test_keep_cuts_records_and_directories_add_keys(fitted: Path) -> None:
+    Path("days/day=2").mkdir(parents=True)
+    Path("days/day=2/a.jsonl").write_text("\n".join(RECORDS))
+    calcli.apply("train.isotonic", "days", "out.jsonl", keep=("id", "day"))
+    found = [line.split(',"calibrated":')[0] for line in Path("out.jsonl").read_text().splitlines()]
+    assert found == ['{"id":9007199254740993,"day":2', '{"id": 0.5,"day":2', '{"day":2']
+
+
+def test_a_key_of_two_types_is_refused_only_if_it_is_used(fitted: Path) -> None:
+    Path("in.jsonl").write_text("\n".join(RECORDS))
+    with pytest.raises(DataError, match=r"in.jsonl mixes types: 'extra' is a number in line 1, text in line 2"):
+        calcli.apply("train.isotonic", "in.jsonl", "out.parquet")
+    calcli.apply("train.isotonic", "in.jsonl", "out.parquet", keep=("logit",))
+
+
+def test_a_feature_of_two_types_is_refused_with_its_line(here: Path) -> None:
+    frame = clicks(300)
+    calcli.fit(frame, method="mbct", flags=calcli.Flags(features=("age",)), output="m")
+    lines = frame.select("logit", "age", "w", "label").write_ndjson().splitlines()
+    Path("in.jsonl").write_text("\n".join([*lines, '{"logit":1,"age":"unknown","label":1}']))
+    words = r"in.jsonl mixes types: 'age' is a number in line 1, text in line 301"
+    with pytest.raises(DataError, match=words):
+        calcli.apply("m", "in.jsonl", "out.jsonl")
+    with pytest.raises(DataError, match=words):
+        calcli.fit("in.jsonl", method="mbct", flags=calcli.Flags(features=("age",)))
+    calcli.fit("in.jsonl", method="mbct", output="without")
+    binding = calcli.load("without").binding
+    assert [feature.name for feature in binding.features] == ["w"]
+    assert ("age", "it mixes types") in [(gone.column, gone.reason) for gone in binding.dropped]
