@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
@@ -15,7 +15,7 @@ from calcli.numeric.links import probabilities
 from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import NO_FLAGS, NO_SCORE, Binding, Dropped, Feature, Flags, Label, Score
 from calcli.tables.checks import encode
-from calcli.tables.features import UNIT, find_features, known_features
+from calcli.tables.features import UNIT, find_features, known_features, words_among_numbers
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class
 from calcli.tables.paths import reading
 from calcli.tables.scores import (
@@ -38,6 +38,9 @@ LOOKED_AT = 10_000
 
 MOST_CLASSES = 50
 """Whole numbers with more distinct values than this are amounts, unless flags say otherwise."""
+
+MOST_LISTED = 5
+"""The largest number of columns that a note lists."""
 
 Task: TypeAlias = Literal["class", "regression"]
 
@@ -163,6 +166,7 @@ class _Binder:
             return replace(binding, features=known_features(self.source, self.known, flags))
         columns, dropped = find_features(self.source, flags, binding, held_out_by)
         self.notes.extend([*_notes_on_labels(columns), *_notes_on_units(dropped)])
+        self.notes.extend(_notes_on_words(words_among_numbers(self.source, columns)))
         return replace(binding, features=columns, dropped=dropped)
 
     def weighed(self, binding: Binding) -> Binding:
@@ -403,6 +407,20 @@ def _notes_on_units(dropped: Sequence[Dropped]) -> list[str]:
         return []
     what = "looks like a group id and is" if len(names) == 1 else "look like group ids and are"
     return [f"{', '.join(map(repr, names))} {what} not used as a feature; name it in --features to use it"]
+
+
+def _notes_on_words(words: Mapping[str, str]) -> list[str]:
+    """A note on categories that are numbers but for a few words, in which the order of the numbers is lost."""
+    listed = [f"{name!r} (because of {word!r})" for name, word in words.items()]
+    if not listed:
+        return []
+    more = "" if len(listed) <= MOST_LISTED else f" and {len(listed) - MOST_LISTED} more"
+    what = (
+        "is a category, though it mostly holds numbers"
+        if len(listed) == 1
+        else "are categories, though they mostly hold numbers"
+    )
+    return [f"{', '.join(listed[:MOST_LISTED])}{more} {what}; if the words mean missing, leave the cells empty"]
 
 
 def _notes_on_labels(features: Sequence[Feature]) -> list[str]:

@@ -10,11 +10,12 @@ import polars as pl
 
 from calcli.batch import Role
 from calcli.errors import DataError, UsageError, nearest, unknown_name
+from calcli.tables.arrays import no_number
 from calcli.tables.binding_types import NO_FLAGS, Binding, Dropped, Feature, Flags
 from calcli.tables.paths import reading
 from calcli.tables.scores import score_named
 from calcli.tables.source import Source
-from calcli.tables.text import TEXT_TYPES, all_missing, all_times
+from calcli.tables.text import TEXT_TYPES, all_missing, all_times, is_present
 
 ID_NAMES: Final = ("id", "node_id", "row_id", "index")
 ID_WORDS: Final = frozenset(["id", "ids", "uuid", "guid", "key", "hash", "no", "nr", "number", "code"])
@@ -155,6 +156,20 @@ def _answers(source: Source, asked: Mapping[str, Mapping[str, pl.Expr]], limit: 
             rows = rows if limit is None else rows.head(limit)
             found = rows.select(pl.len(), *questions).collect(engine="streaming")
     return found.row(0, named=True)
+
+
+def words_among_numbers(source: Source, features: Sequence[Feature]) -> dict[str, str]:
+    """Categories half of whose values or more are numbers in the first rows, each with its first value that is none."""
+    names = [feature.name for feature in features if source.schema[feature.name] == pl.String]
+    words: dict[str, str] = {}
+    for start in range(0, len(names), COLUMNS_AT_ONCE):
+        with reading(source.name):
+            rows = source.raw.select(names[start : start + COLUMNS_AT_ONCE]).head(HEADS[0]).collect(engine="streaming")
+        for column in rows:
+            wrong = column.filter(no_number(column))
+            if 0 < len(wrong) <= is_present(column).sum() / 2:
+                words[column.name] = wrong[0]
+    return words
 
 
 def _questions(name: str, dtype: pl.DataType) -> dict[str, pl.Expr]:

@@ -276,3 +276,19 @@ def test_the_memory_for_columns_of_integers_grows_no_faster_than_their_number(tm
     )
     found = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
     assert int(found.stdout) < 500e6
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_category_that_is_mostly_numbers_is_said(tmp_path: Path, suffix: str) -> None:
+    columns = {
+        "age": cycle("31", "31", "42", "n/a"),
+        "half": cycle("x", "1.5"),
+        "word": cycle("x", "y", "1.5"),
+        "code": cycle("007", "7"),
+    }
+    with open_source(put(tmp_path / f"a.{suffix}", base().with_columns(**columns))) as source:
+        notes = bind(source).notes
+    assert notes == (
+        "'age' (because of 'n/a'), 'half' (because of 'x') are categories, though they mostly hold numbers; "
+        "if the words mean missing, leave the cells empty",
+    )
