@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from calcli import errors
-from calcli.tables.binding import LABEL_NAMES
+from calcli.tables.binding import LABEL_NAMES, LATE_LABEL_NAMES
+from calcli.tables.scores import LATE
 from tests.support.shell import ROOT, blocks, commands, readers_folder, run
 
 README = (ROOT / "README.md").read_text()
@@ -68,4 +69,9 @@ def test_every_exit_code_is_told() -> None:
 
 def test_every_label_name_is_told() -> None:
     row = next(line for line in README.splitlines() if line.startswith("| label |"))
-    assert re.findall(r"`(\w+)`", row)[: len(LABEL_NAMES)] == list(LABEL_NAMES)
+    assert re.findall(r"`(\w+)`", row)[: len(LABEL_NAMES) + len(LATE_LABEL_NAMES)] == [*LABEL_NAMES, *LATE_LABEL_NAMES]
+
+
+def test_every_late_name_of_a_score_is_told() -> None:
+    row = next(line for line in README.splitlines() if line.startswith("| score, two classes |"))
+    assert set(LATE) <= set(re.findall(r"`(\w+)`", row))

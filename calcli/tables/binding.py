@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
@@ -15,13 +15,14 @@ from calcli.numeric.links import probabilities
 from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import NO_FLAGS, NO_SCORE, Binding, Dropped, Feature, Flags, Label, Score
 from calcli.tables.checks import encode
-from calcli.tables.features import UNIT, find_features, known_features
+from calcli.tables.features import UNIT, find_features, known_features, words_among_numbers
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class
 from calcli.tables.paths import reading
 from calcli.tables.scores import (
-    DOUBTFUL,
+    LOOKED_AT,
     Candidate,
     ClassSpec,
+    FirstRows,
     OtherTableError,
     find_scores,
     fitted_score,
@@ -31,13 +32,16 @@ from calcli.tables.source import Source, hint_inside
 from calcli.tables.weights import WeightSums
 
 LABEL_NAMES = ("label", "y", "target", "class", "y_true", "actual", "labels")
-AGREEMENT = 1e-6
+LATE_LABEL_NAMES = ("y_test", "y_val", "y_valid", "actuals", "true_label", "ground_truth", "truth", "outcome")
+"""Names that count in any case, as those above do in another case than theirs, where no column has one of those."""
 
-LOOKED_AT = 10_000
-"""The number of rows that tell whether a column holds predicted classes."""
+AGREEMENT = 1e-6
 
 MOST_CLASSES = 50
 """Whole numbers with more distinct values than this are amounts, unless flags say otherwise."""
+
+MOST_LISTED = 5
+"""The largest number of columns that a note lists."""
 
 Task: TypeAlias = Literal["class", "regression"]
 
@@ -115,13 +119,11 @@ class _Binder:
         spec = self._class_spec(distinct_labels(self.source, str(label)) if read else None)
 
         # 2. score; its columns may name classes that no label has
-        def numeric() -> list[str]:  # a pass over a text file
-            return [name for name in names if name != label and self.source.schema[name].is_numeric()]
-
+        rows = FirstRows(self.source, names, label)
         if self.known is not None and self.flags.prob is None and self.flags.logit is None:
-            candidates = [fitted_score(names, self.known.score, spec, numeric)]
+            candidates = [fitted_score(names, self.known.score, spec, rows)]
         else:
-            candidates = find_scores(names, self.flags, spec, numeric)
+            candidates = find_scores(names, self.flags, spec, rows)
         chosen = candidates[0]
         classes = chosen.classes or spec.labels or Labels("int", (0, 1))
         if len(classes.values) < 2:
@@ -133,8 +135,17 @@ class _Binder:
         binding = self._binding(label, classes, chosen.score)
         for candidate in candidates:
             _check_score_types(self.source, candidate.score)
-            if candidate.stem in DOUBTFUL and (self.known, self.flags.prob, self.flags.logit) == (None, None, None):
-                _refuse_decisions(self.source, candidate)
+            named = (self.known, self.flags.prob, self.flags.logit) != (None, None, None)
+            if candidate.doubtful and not named and rows.decided(candidate.score):
+                raise DataError(
+                    f"{candidate} holds 0 and 1 only: predicted classes, not probabilities",
+                    hint=f"name the probabilities with --prob COL; if there are no others, use {candidate.flag}",
+                )
+        if chosen.from_one:
+            self.notes.append(
+                f"{chosen} are taken in order for the classes {classes.values[0]} … {classes.values[-1]}, which count "
+                "from 0"
+            )
         for other in candidates[1:]:
             _check_agreement(self.source, binding, other)
             self.notes.append(f"{chosen} and {other} agree: using {chosen}")
@@ -163,6 +174,7 @@ class _Binder:
             return replace(binding, features=known_features(self.source, self.known, flags))
         columns, dropped = find_features(self.source, flags, binding, held_out_by)
         self.notes.extend([*_notes_on_labels(columns), *_notes_on_units(dropped)])
+        self.notes.extend(_notes_on_words(words_among_numbers(self.source, columns)))
         return replace(binding, features=columns, dropped=dropped)
 
     def weighed(self, binding: Binding) -> Binding:
@@ -182,7 +194,7 @@ class _Binder:
         """The columns that are not ignored, and the label; every column that a flag or the artifact names is found."""
         _find_named(self.source, self.flags, self.known)
         names = [name for name in self.source.columns if name not in self.flags.ignore]
-        return names, label_column(names, self.flags, self.known, need=self.need_label)
+        return names, label_column(names, self.flags, self.known, need=self.need_label, source=self.source)
 
     def _binding(self, label: str | None, classes: Labels | None, score: Score) -> Binding:
         flags, known = self.flags, self.known
@@ -321,8 +333,13 @@ def _find_named(source: Source, flags: Flags, known: Binding | None) -> None:
         raise UsageError(f"--positive: the artifact's positive class is {known.positive}, and cannot change")
 
 
-def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, need: bool) -> str | None:
-    """The label: the flag's, the artifact's, or without an artifact a column with one of the usual names."""
+def label_column(
+    names: Sequence[str], flags: Flags, known: Binding | None, *, need: bool, source: Source | None = None
+) -> str | None:
+    """The label: the flag's, the artifact's, or without an artifact a column with one of the usual names.
+
+    With its `source` no column is suggested whose values are no labels.
+    """
     if flags.label is not None:
         return flags.label
     if known is not None and known.label is not None:
@@ -333,7 +350,9 @@ def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, n
             f"no column {known.label!r}, the label that the artifact was fitted with; {available(names)}",
             hint=f"if it has another name here, use --label {other}",
         )
-    usual = [name for name in LABEL_NAMES if name in names]
+    usual = [name for name in LABEL_NAMES if name in names] or [
+        name for name in names if name.lower() in (*LABEL_NAMES, *LATE_LABEL_NAMES)
+    ]
     if len(usual) == 1:
         return usual[0]
     if not need:
@@ -341,8 +360,18 @@ def label_column(names: Sequence[str], flags: Flags, known: Binding | None, *, n
     if usual:
         raise DataError(f"the label could be {' or '.join(map(repr, usual))}", hint=f"choose with --label {usual[0]}")
     meant = [match for name in LABEL_NAMES if (match := nearest(name, names)) is not None]
+    meant = [name for name in meant if source is None or _could_be_label(source, name)]
     hint = f"did you mean {meant[0]!r}? use --label {meant[0]}" if meant else "name it with --label COL"
     raise DataError(f"no label column; {available(names)}", hint=hint)
+
+
+def _could_be_label(source: Source, name: str) -> bool:
+    """Whether the first rows hold few distinct values, and no numbers with fractions."""
+    with reading(source.name):
+        values = source.typed([name]).head(LOOKED_AT).collect(engine="streaming")[name]
+    if values.dtype.is_nested() or values.dtype.is_temporal() or values.n_unique() > MOST_CLASSES:
+        return False
+    return not values.dtype.is_numeric() or bool((values == values.cast(pl.Float64).floor()).all())
 
 
 def _check_roles(binding: Binding) -> None:
@@ -364,18 +393,6 @@ def _check_score_types(source: Source, score: Score) -> None:
                 f"the score {column!r} is {dtype}, not a number",
                 hint=hint_inside(column, dtype) or "choose with --logit or --prob, or cast it",
             )
-
-
-def _refuse_decisions(source: Source, candidate: Candidate) -> None:
-    """Refuse predicted classes in a column that was found by a name which libraries give to them too."""
-    with reading(source.name):
-        rows = source.raw.select(candidate.score.columns).head(LOOKED_AT).collect(engine="streaming")
-    values = np.concatenate([numbers(column) for column in rows])
-    if np.isin(values, (0.0, 1.0)).any() and np.isin(values[~np.isnan(values)], (0.0, 1.0)).all():
-        raise DataError(
-            f"{candidate} holds 0 and 1 only: predicted classes, not probabilities",
-            hint=f"name the probabilities with --prob COL; if there are no others, use {candidate.flag}",
-        )
 
 
 def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None:
@@ -403,6 +420,20 @@ def _notes_on_units(dropped: Sequence[Dropped]) -> list[str]:
         return []
     what = "looks like a group id and is" if len(names) == 1 else "look like group ids and are"
     return [f"{', '.join(map(repr, names))} {what} not used as a feature; name it in --features to use it"]
+
+
+def _notes_on_words(words: Mapping[str, str]) -> list[str]:
+    """A note on categories that are numbers but for a few words, in which the order of the numbers is lost."""
+    listed = [f"{name!r} (because of {word!r})" for name, word in words.items()]
+    if not listed:
+        return []
+    more = "" if len(listed) <= MOST_LISTED else f" and {len(listed) - MOST_LISTED} more"
+    what = (
+        "is a category, though it mostly holds numbers"
+        if len(listed) == 1
+        else "are categories, though they mostly hold numbers"
+    )
+    return [f"{', '.join(listed[:MOST_LISTED])}{more} {what}; if the words mean missing, leave the cells empty"]
 
 
 def _notes_on_labels(features: Sequence[Feature]) -> list[str]:

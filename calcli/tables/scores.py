@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, cast
 
@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
 from calcli.errors import DataError, UsageError, available, nearest, unknown_name
+from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
 from calcli.tables.labels import Labels, class_text, positive_class
-from calcli.tables.source import logarithm_of
+from calcli.tables.paths import reading
+from calcli.tables.source import Source, logarithm_of
 
 DOUBTFUL = ("y_pred", "prediction")
 """Stems that libraries give to predicted classes too; other names come first."""
@@ -25,6 +27,16 @@ STEMS: Mapping[str, ScoreKind] = {"logit": "logit", **dict.fromkeys(OF_PROBABILI
 
 OF_ONE_CLASS = ("prob", "proba", "probability", "pred_proba", "y_prob")
 """Stems of which ``<stem>_<positive class>`` alone is a score."""
+
+LATE = (
+    *("y_proba", "y_pred_proba", "y_pred_prob", "pred_prob", "prob_pred", "predicted_proba", "predicted_prob"),
+    *("predicted_probability", "prediction_probability", "p1", "p_hat", "y_hat", "predicted", "pred"),
+)
+"""Stems that count in any case, as those above do in another case than theirs, where no column has one of those. Other
+columns of these names stay features."""
+
+LOOKED_AT = 10_000
+"""The number of rows that tell whether a column could be a score."""
 
 INTEGER = re.compile(r"-?(0|[1-9]\d*)")
 
@@ -60,9 +72,17 @@ class Candidate:
     classes: Labels | None = None
     """The classes that the columns name; None for a single column."""
 
+    from_one: bool = False
+    """Whether the columns count from 1 and the classes from 0."""
+
     def __str__(self) -> str:
         columns = self.score.columns
         return columns[0] if len(columns) == 1 else f"{columns[0]} … {columns[-1]}"
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether its name is one that predicted classes have too."""
+        return self.stem in DOUBTFUL or self.stem not in STEMS
 
     @property
     def flag(self) -> str:
@@ -85,20 +105,49 @@ class ClassSpec:
         return len(self.labels.values) if self.labels else None
 
 
-def find_scores(
-    names: Sequence[str], flags: Flags, spec: ClassSpec, numeric: Callable[[], list[str]]
-) -> list[Candidate]:
-    """The score columns: one candidate, or two if there are logits and probabilities.
+@dataclass(frozen=True)
+class FirstRows:
+    """The columns in which the score is looked for, and whether their first rows can hold one."""
 
-    `numeric` gives the names of the columns of numbers: only these are suggested if there is no score.
-    """
+    source: Source
+    names: Sequence[str]
+    label: str | None
+
+    def numeric(self) -> list[str]:
+        """The columns of numbers but the label; only these are suggested if there is no score."""
+        return [name for name in self.names if name != self.label and self.source.schema[name].is_numeric()]
+
+    def could_be(self, score: Score) -> bool:
+        """Whether these columns hold probabilities, but not 0 and 1 only; or logits, but no probabilities."""
+        values = self._values(score)
+        if score.kind == "prob":
+            return bool(len(values)) and not self.decided(score) and _outside(values).mean() <= SOME
+        return len(values) < ENOUGH or bool(_outside(values).any())
+
+    def decided(self, score: Score) -> bool:
+        """Whether these columns hold 0 and 1 only, as predicted classes do."""
+        values = self._values(score)
+        return bool(len(values)) and bool(np.isin(values, (0.0, 1.0)).all())
+
+    def _values(self, score: Score) -> FloatArray:
+        """The numbers of the rows that have one in each column."""
+        if not all(self.source.holds_text(name) or self.source.schema[name].is_numeric() for name in score.columns):
+            return np.empty((0, 1))
+        with reading(self.source.name):
+            rows = self.source.raw.select(score.columns).head(LOOKED_AT).collect(engine="streaming")
+        values = np.column_stack([numbers(column) for column in rows])
+        return values[np.isfinite(values).all(axis=1)]
+
+
+def find_scores(names: Sequence[str], flags: Flags, spec: ClassSpec, rows: FirstRows) -> list[Candidate]:
+    """The score columns: one candidate, or two if there are logits and probabilities."""
     if flags.prob is not None and flags.logit is not None:
         raise UsageError("--prob and --logit are both given", hint="give only one of them")
     if flags.prob is not None:
         return [named_score(names, flags.prob, "prob", spec, flag="--prob")]
     if flags.logit is not None:
         return [named_score(names, flags.logit, "logit", spec, flag="--logit")]
-    candidates = _by_name(names, spec, flags.positive)
+    candidates = _by_name(names, spec, flags.positive, rows)
     for kind in ("logit", "prob"):
         same = [candidate for candidate in candidates if candidate.score.kind == kind]
         if len(same) > 1:
@@ -107,16 +156,16 @@ def find_scores(
                 hint=f"choose one, for example {same[0].flag}",
             )
     if not candidates:
-        _refuse_without_score(names, spec, numeric)
+        _refuse_without_score(names, spec, rows)
     return candidates
 
 
-def fitted_score(names: Sequence[str], score: Score, spec: ClassSpec, numeric: Callable[[], list[str]]) -> Candidate:
+def fitted_score(names: Sequence[str], score: Score, spec: ClassSpec, rows: FirstRows) -> Candidate:
     """The score that an artifact was fitted on; no other column is taken in its stead."""
     absent = next((column for column in score.columns if column not in names), None)
     if absent is None:
         return Candidate(score, score.columns[0], spec.labels)
-    similar = nearest(absent, numeric()) if len(score.columns) == 1 else None
+    similar = nearest(absent, rows.numeric()) if len(score.columns) == 1 else None
     other = next(iter(_by_name(names, spec)), Candidate(Score(score.kind, ()), similar or "COL"))
     raise OtherTableError(
         f"no column {absent!r}, the score that the artifact was fitted on; {available(names)}",
@@ -126,7 +175,7 @@ def fitted_score(names: Sequence[str], score: Score, spec: ClassSpec, numeric: C
 
 def named_score(names: Sequence[str], value: str, kind: ScoreKind, spec: ClassSpec, *, flag: str) -> Candidate:
     """The column that a flag names, or the columns per class if it names their stem."""
-    many = per_class(names, value, kind, spec)
+    many = per_class(names, value, kind, spec) or per_class(names, value, kind, spec, from_one=True)
     if many is not None and (value not in names or (spec.count or 2) > 2):
         return many
     if value not in names:
@@ -139,13 +188,47 @@ def named_score(names: Sequence[str], value: str, kind: ScoreKind, spec: ClassSp
     return Candidate(Score(kind, (value,)), value)
 
 
-def _by_name(names: Sequence[str], spec: ClassSpec, positive: str | None = None) -> list[Candidate]:
-    """The columns that are named like scores, by the surest kind of name that occurs."""
-    found = list(_with_stems(names, spec, [stem for stem in STEMS if stem not in DOUBTFUL]))
-    return found or list(_of_one_class(names, spec, positive)) or list(_with_stems(names, spec, DOUBTFUL))
+def _by_name(
+    names: Sequence[str], spec: ClassSpec, positive: str | None = None, rows: FirstRows | None = None
+) -> list[Candidate]:
+    """The columns that are named like scores, by the surest kind of name whose columns can be scores."""
+    sure = {stem: kind for stem, kind in STEMS.items() if stem not in DOUBTFUL}
+    tiers = [
+        [*_with_stems(names, spec, sure)]
+        or [*_of_one_class(names, spec, positive, {stem: STEMS[stem] for stem in OF_ONE_CLASS})],
+        [*_with_stems(names, spec, {stem: STEMS[stem] for stem in DOUBTFUL})],
+        [
+            one
+            for one in _named_late(names, spec, positive)
+            if rows is None or rows.could_be(one.score) or rows.decided(one.score)
+        ],
+    ]
+    found = [tier for tier in tiers if tier]
+    if rows is not None and sum(map(len, found)) > 1:
+        for tier in found:
+            if any(one.score.kind == "logit" for one in tier):
+                return tier
+            if scores := [one for one in tier if rows.could_be(one.score)]:
+                return scores
+    return found[0] if found else []
 
 
-def _of_one_class(names: Sequence[str], spec: ClassSpec, flag: str | None) -> Iterator[Candidate]:
+def _named_late(names: Sequence[str], spec: ClassSpec, positive: str | None) -> list[Candidate]:
+    """The columns with the stems of `LATE`, with other stems in another case, and those that count from 1."""
+    kinds: Mapping[str, ScoreKind] = {**STEMS, **dict.fromkeys(LATE, "prob")}
+    parts = [part for name in names for part in (name, name.rpartition("_")[0])]
+    spelled = {part: kinds[part.lower()] for part in parts if part.lower() in kinds and part not in STEMS}
+    several = (per_class(names, stem, kind, spec, from_one=True) for stem, kind in {**STEMS, **spelled}.items())
+    return (
+        [*_with_stems(names, spec, spelled)]
+        or [*_of_one_class(names, spec, positive, spelled)]
+        or [many for many in several if many is not None and many.from_one]
+    )
+
+
+def _of_one_class(
+    names: Sequence[str], spec: ClassSpec, flag: str | None, kinds: Mapping[str, ScoreKind]
+) -> Iterator[Candidate]:
     """The column ``<stem>_<class>`` of the positive class, if the other class has none."""
     if spec.labels is None or spec.count != 2:
         return
@@ -157,16 +240,15 @@ def _of_one_class(names: Sequence[str], spec: ClassSpec, flag: str | None) -> It
     other = class_text(spec.labels.values[1 - index])
     numbered = set() if spec.labels.type == "string" else {str(index)}
     own = ({class_text(spec.labels.values[index])} | numbered) - {other}
-    for stem in OF_ONE_CLASS:
+    for stem, kind in kinds.items():
         ends = _ends(names, stem)
         of_classes = [end for end in ends if end in own or end == other or INTEGER.fullmatch(end)]
         if len(of_classes) == 1 and of_classes[0] in own:
             name = ends[of_classes[0]]
-            yield Candidate(Score(STEMS[stem], (name,)), name)
+            yield Candidate(Score(kind, (name,)), name)
 
 
-def _with_stems(names: Sequence[str], spec: ClassSpec, stems: Sequence[str]) -> Iterator[Candidate]:
-    kinds = {stem: STEMS[stem] for stem in stems}
+def _with_stems(names: Sequence[str], spec: ClassSpec, kinds: Mapping[str, ScoreKind]) -> Iterator[Candidate]:
     binary = spec.count is None or spec.count <= 2
     singles = [Candidate(Score(kind, (stem,)), stem) for stem, kind in kinds.items() if binary and stem in names]
     yield from singles
@@ -179,8 +261,13 @@ def _with_stems(names: Sequence[str], spec: ClassSpec, stems: Sequence[str]) -> 
             yield many
 
 
-def per_class(names: Sequence[str], stem: str, kind: ScoreKind, spec: ClassSpec) -> Candidate | None:
-    """The columns ``<stem>_<class>`` or ``<stem>_0 .. K-1``, if there is one for each class."""
+def per_class(
+    names: Sequence[str], stem: str, kind: ScoreKind, spec: ClassSpec, *, from_one: bool = False
+) -> Candidate | None:
+    """The columns ``<stem>_<class>`` or ``<stem>_0 .. K-1``, if there is one for each class.
+
+    With `from_one` those that are ``<stem>_1 .. K`` for the classes 0 .. K-1, in order.
+    """
     ends = _ends(names, stem)
     if len(ends) < 2:
         return None
@@ -188,6 +275,12 @@ def per_class(names: Sequence[str], stem: str, kind: ScoreKind, spec: ClassSpec)
         labels = spec.labels
     else:
         labels = _unlabelled(ends) if spec.labels is None else _widened(spec.labels, ends)
+    if from_one:
+        numbered = tuple(ends.get(str(index + 1), "") for index in range(len(labels.values)))
+        beyond = {"0", str(len(numbered) + 1)} & ends.keys()
+        counted = labels.type in ("int", "float") and labels.values == tuple(range(len(numbered)))
+        fits = counted and all(numbered) and not beyond and len(numbered) > 1
+        return Candidate(Score(kind, numbered), stem, labels, from_one=True) if fits else None
     columns = [ends.get(class_text(value), ends.get(str(value), "")) for value in labels.values]
     if not all(columns):
         if labels.type == "string" and not spec.fixed:
@@ -234,7 +327,7 @@ def _expected(stem: str, spec: ClassSpec) -> list[str]:
     return texts if len(texts) <= 4 else [*texts[:3], "…", texts[-1]]
 
 
-def _refuse_without_score(names: Sequence[str], spec: ClassSpec, numeric: Callable[[], list[str]]) -> NoReturn:
+def _refuse_without_score(names: Sequence[str], spec: ClassSpec, rows: FirstRows) -> NoReturn:
     """Raise the most helpful error: score columns that do not fit the classes, or names that are nearly right."""
     # 1. columns by class that are not those of the labels
     for stem in STEMS:
@@ -258,8 +351,12 @@ def _refuse_without_score(names: Sequence[str], spec: ClassSpec, numeric: Callab
             hint=f"a column for each is expected: {', '.join(_expected(single[0], spec))}",
         )
     # 3. nothing is named like a score
-    likely = numeric()
-    meant = [(name, kind) for stem, kind in STEMS.items() if (name := nearest(stem, likely)) is not None]
+    likely = rows.numeric() if spec.count in (None, 2) else []
+    meant = [
+        (name, kind)
+        for stem, kind in STEMS.items()
+        if (name := nearest(stem, likely)) is not None and rows.could_be(Score(kind, (name,)))
+    ]
     hint = "name it with --logit COL or --prob COL"
     if meant:
         name, kind = meant[0]
@@ -345,7 +442,7 @@ class Scale:
             raise DataError(
                 f"{first!r} looks like {'percentages' if percent else 'logits'}, not probabilities: "
                 f"{self.outside:,} of {self.rows:,} rows lie outside [0, 1]",
-                hint="divide it by 100" if percent else instead,
+                hint="divide it by 100, if it is a percentage and no other number" if percent else instead,
             )
 
     def _stem(self, first: str) -> str:

@@ -46,8 +46,9 @@ DECLARATION = re.compile(r'"?sep=([^"\w])"?', re.IGNORECASE)
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 """A number that may have a separator of thousands: a column of nothing else stays text."""
 
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
-"""Texts that stand for a missing number or boolean; in a column of text they are plain text."""
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", ".")
+"""Texts that stand for a missing number or boolean, the last two as PostgreSQL and SAS write them; in a column of text
+they are plain text."""
 
 TRUTHS = ("true", "false")
 

@@ -83,6 +83,16 @@ def bound(label: str, names: Sequence[str], flags: Flags = Flags()) -> Binding:
         ("YN", ["prob_N"], {"positive": "N"}, "prob", ["prob_N"], ("N", "Y")),
         *(("ab", ["prob"], {"positive": name}, "prob", ["prob"], ("a", "b")) for name in "ab"),
         ("012", ["y_prob_0", "y_prob_1", "y_prob_2"], {}, "prob", ["y_prob_0", "y_prob_1", "y_prob_2"], (0, 1, 2)),
+        *(("01", [name, "x"], {}, "prob", [name], (0, 1)) for name in ("y_proba", "p1", "Predicted", "Prob", "p_hat")),
+        ("01", ["Logit", "x"], {}, "logit", ["Logit"], (0, 1)),
+        ("01", ["p1", "prob"], {}, "prob", ["prob"], (0, 1)),
+        ("01", ["y_proba", "y_pred"], {}, "prob", ["y_pred"], (0, 1)),
+        ("01", ["y_proba_1"], {}, "prob", ["y_proba_1"], (0, 1)),
+        ("012", ["Proba_0", "Proba_1", "Proba_2"], {}, "prob", ["Proba_0", "Proba_1", "Proba_2"], (0, 1, 2)),
+        ("01", ["prob_1", "prob_2"], {}, "prob", ["prob_1", "prob_2"], (0, 1)),
+        ("01", ["prob", "prob_1", "prob_2"], {}, "prob", ["prob"], (0, 1)),
+        ("012", ["p_3", "p_1", "p_2"], {}, "prob", ["p_1", "p_2", "p_3"], (0, 1, 2)),
+        ("012", ["m_3", "m_1", "m_2"], {"logit": "m"}, "logit", ["m_1", "m_2", "m_3"], (0, 1, 2)),
     ],
 )
 def test_score_columns(
@@ -104,12 +114,15 @@ def test_score_columns(
         ("01", ["prob", "y_prob"], {}, r"2 scores are possible: prob; y_prob", 3),
         ("01", ["y_pred", "prediction"], {}, r"2 scores are possible: y_pred; prediction", 3),
         ("01", ["proba_0"], {}, r"no score column", 3),
-        ("01", ["prob_1", "prob_2"], {}, r"no score column", 3),
         ("01", ["p_1"], {}, r"no score column", 3),
         ("13", ["prob_1"], {}, r"no score column", 3),
         ("YN", ["prob_N"], {}, r"no score column", 3),
         ("YN", ["prob_1"], {}, r"no score column", 3),
         ("012", ["prob_1"], {}, r"no score column", 3),
+        ("012", ["prob_1", "prob_2"], {}, r"no score column; available: label, prob_1, prob_2; name it with", 3),
+        ("012", ["p_1", "p_2", "p_3", "p_4"], {}, r"no score column", 3),
+        ("13", ["p_2", "p_3"], {}, r"no score column", 3),
+        ("abc", ["p_1", "p_2", "p_3"], {}, r"no score column", 3),
         ("01", ["prob", "proba"], {}, r"2 scores are possible: prob; proba; choose one, for example --prob prob", 3),
         ("01", ["prob", "prob_0", "prob_1"], {}, r"2 scores are possible", 3),
         ("01", ["prob", "p"], {"prob": "q"}, r"--prob: no columns q_<class>, and no column 'q'", 3),
@@ -153,6 +166,64 @@ def test_predicted_classes_are_no_scores_unless_they_are_named(tmp_path: Path, n
     beside = bind(table({**data, "y_prob": [0.5] * 4}))
     assert beside.score == Score("prob", ("y_prob",))
     assert [feature.name for feature in beside.features] == ["x"]
+
+
+DECIDED = [0, 1, 1, 0, 1] * 8
+PROBABLE = [0.2, 0.9, 0.5, 0.1, 0.6] * 8
+GRADE = [20.0, 90.0, 50.0, 10.0, 60.0] * 8
+
+
+@pytest.mark.parametrize(
+    ("data", "label", "score"),
+    [
+        ({"y_test": DECIDED, "y_proba": PROBABLE}, "y_test", "y_proba"),
+        ({"Actual": DECIDED, "Predicted": PROBABLE}, "Actual", "Predicted"),
+        ({"Actual": DECIDED, "Predicted": DECIDED, "Probability": PROBABLE}, "Actual", "Probability"),
+        ({"y_true": DECIDED, "y_pred": DECIDED, "p1": PROBABLE}, "y_true", "p1"),
+        ({"y_true": DECIDED, "prediction": DECIDED, "y_pred": PROBABLE}, "y_true", "y_pred"),
+        ({"y_true": DECIDED, "score": DECIDED, "prob": PROBABLE}, "y_true", "prob"),
+        ({"y_true": DECIDED, "score": GRADE, "y_proba": PROBABLE}, "y_true", "y_proba"),
+        ({"outcome": DECIDED, "proba": PROBABLE, "p1": GRADE}, "outcome", "proba"),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_probabilities_beside_decisions_and_grades_are_the_score(
+    tmp_path: Path, data: dict[str, Any], label: str, score: str, suffix: str
+) -> None:
+    with open_source(put(tmp_path / f"a.{suffix}", pl.DataFrame(data))) as source:
+        binding = bind(source, features=False)
+    assert (binding.label, binding.score) == (label, Score("prob", (score,)))
+
+
+def test_classes_that_columns_count_from_1_are_said() -> None:
+    label = [0, 1, 2, 3, 4]
+    binding = bind(table({"label": label, **{f"prob_{at}": [0.2] * 5 for at in range(1, 6)}}), features=False)
+    assert binding.classes == (0, 1, 2, 3, 4)
+    assert binding.notes == ("prob_1 … prob_5 are taken in order for the classes 0 … 4, which count from 0",)
+
+
+@pytest.mark.parametrize(
+    ("data", "hint"),
+    [
+        ({"label": DECIDED, "probs": GRADE}, "name it with --logit COL or --prob COL"),
+        ({"label": DECIDED, "probs": DECIDED}, "name it with --logit COL or --prob COL"),
+        ({"label": DECIDED, "probs": PROBABLE}, "did you mean 'probs'? use --prob probs"),
+        ({"label": DECIDED, "logits": PROBABLE}, "name it with --logit COL or --prob COL"),
+        ({"label": DECIDED, "logits": GRADE}, "did you mean 'logits'? use --logit logits"),
+        ({"prob": PROBABLE, "lable": [at + 0.5 for at in range(40)]}, "name it with --label COL"),
+        ({"prob": PROBABLE, "lable": DECIDED}, "did you mean 'lable'? use --label lable"),
+    ],
+)
+def test_only_what_would_work_is_suggested(data: dict[str, Any], hint: str) -> None:
+    with pytest.raises(DataError) as caught:
+        bind(table(data), features=False)
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize("name", ["y_test", "Label", "Y", "Target", "CLASS", "Actual", "Outcome", "ground_truth"])
+def test_label_names_that_count_last(name: str) -> None:
+    assert bind(table({name: [0, 1], "prob": [0.1, 0.9]}), features=False).label == name
+    assert bind(table({name: [0, 1], "labels": [1, 0], "prob": [0.1, 0.9]}), features=False).label == "labels"
 
 
 @pytest.mark.parametrize("name", ["label", "y", "target", "class", "y_true", "actual", "labels"])

@@ -329,3 +329,15 @@ def test_typed_table_reads_as_it_was_written(tmp_path: Path) -> None:
     frame.write_csv(tmp_path / "a.csv")
     with open_source(tmp_path / "a.csv") as source:
         assert source.typed().collect().equals(frame, null_equal=True)
+
+
+@pytest.mark.parametrize("missing", ["\\N", "."])
+def test_what_databases_and_sas_write_for_missing_numbers_is_missing(tmp_path: Path, missing: str) -> None:
+    rows = "number,whole,truth,text\n1.5,?,true,a\n?,2,?,?\n-3,4,false,b\n"
+    put_text(tmp_path / "empty.csv", rows.replace("?", ""))
+    put_text(tmp_path / "a.csv", rows.replace("?", missing))
+    with open_source(tmp_path / "empty.csv") as expected, open_source(tmp_path / "a.csv") as source:
+        assert source.schema == expected.schema
+        numbers = ["number", "whole", "truth"]
+        assert source.typed(numbers).collect().equals(expected.typed(numbers).collect())
+        assert source.typed(["text"]).collect()["text"].to_list() == ["a", missing, "b"]
