@@ -301,7 +301,8 @@ def _drift(report: Report, screen: Screen) -> list[str]:
     """Whether the calibration has drifted, and whether a policy keeps its promise, in a sentence each."""
     lines: list[str] = []
     for what, bad, said in facts.drift(report.drift):
-        answer, color = _DRIFT[what][bad], screen.bad if bad else screen.good
+        answer: str = _DRIFT[what][bad]
+        color: Callable[[str], str] = screen.bad if bad else screen.good
         if not bad and what == "calibration" and report.drift is not None and report.drift.get("learning"):
             answer, color = "no verdict yet", str
         lines += ["", *answered(answer, color, said, screen.prose)]
