@@ -256,17 +256,18 @@ def label_ratio(rows: FloatArray, weight: FloatArray, square: FloatArray) -> Flo
     held = rows > 0
     both, total = held.all(axis=0), np.maximum(rows.sum(axis=0), 1.0)
     worth = rows[0] * rows[1] / total
-    if not both.any():
+    freedom = float(np.sum(rows[held] - 1.0))
+    if not both.any() or freedom == 0.0:  # one row of each label and score says nothing of how much weights vary
         return np.ones(len(total))
-    vary = np.sum(square[held] * (rows[held] / weight[held]) ** 2 - rows[held]) / max(1.0, np.sum(rows[held] - 1.0))
-    width = min(float(worth.sum()), max(1.0, float(vary) / _PRECISE**2))
+    vary = float(np.sum(square[held] * (rows[held] / weight[held]) ** 2 - rows[held])) / freedom
+    width = min(float(worth.sum()), max(1.0, vary / _PRECISE**2))
     ends = np.append(0.0, np.cumsum(worth))
     low = np.clip((ends[1:] + ends[:-1] - width) / 2.0, 0.0, ends[-1] - width)
     parts = np.where(both, rows[::-1] * weight / total, 0.0)
     sums = (np.append(0.0, np.cumsum(part)) for part in parts)
     negative, positive = (np.interp(low + width, ends, one) - np.interp(low, ends, one) for one in sums)
     log = np.log(negative / positive)
-    kept = 1.0 - np.divide(2.0 * max(0.0, float(vary)) / width, log**2, out=np.ones_like(log), where=log != 0.0)
+    kept = 1.0 - np.divide(2.0 * max(0.0, vary) / width, log**2, out=np.ones_like(log), where=log != 0.0)
     ratio: FloatArray = np.exp(log * np.maximum(0.0, kept))
     return ratio
 
