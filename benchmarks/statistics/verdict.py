@@ -103,7 +103,7 @@ def sizes(repeats: int) -> None:
     print(f"\nEach of {CLASSES} classes, 1,000 rows: {share(off, total)}.\n")
 
 
-def kinds(repeats: int, rows: int = 2000) -> None:
+def kinds(repeats: int, rows: int = 1500) -> None:
     print(f"# Calibrated scores of other kinds, {rows:,} rows: share rejected, nominal 0.050\n")
     print(f"| log-odds | {' | '.join(f'weights by {name}' for name in KEPT)} |\n|{' --- |' * (len(KEPT) + 1)}")
     for score, drawn in SCORES.items():
@@ -112,7 +112,7 @@ def kinds(repeats: int, rows: int = 2000) -> None:
             off = 0
             for repeat in range(repeats):
                 rng = np.random.default_rng([repeat, rows])
-                z = drawn(rng, 30 * rows)
+                z = drawn(rng, 20 * rows)
                 label = (rng.random(len(z)) < sigmoid(z)).astype(np.int64)
                 share_kept = kept(z, label)
                 held = np.flatnonzero(rng.random(len(z)) < share_kept)[:rows]
@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
     sizes(20 if quick else 500)
-    kinds(10 if quick else 400)
+    kinds(10 if quick else 200)
     powers(10 if quick else 100)
 
 
