@@ -2,7 +2,8 @@
 
 ``python benchmarks/statistics/verdict.py [--quick]``
 
-Labels are drawn from the true probabilities, sigmoid(z) with z ~ N(centre, 1.2); a score is a function of z.
+Labels are drawn from the true probabilities, sigmoid(z) with z ~ N(centre, 1.2) unless a table says otherwise; a score
+is a function of z.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.diagrams.curves import FINDINGS
 from calcli.metrics.base import Scored
 from calcli.metrics.diagnosis import Diagnosis
-from calcli.numeric.links import sigmoid
+from calcli.metrics.joint_test import LEVEL, GapSums, joint_test
+from calcli.numeric.links import logit, sigmoid
 
 Array = np.ndarray
 CENTRES = {"0.31": -1.0, "0.05": -3.55, "0.01": -5.3}
@@ -28,6 +30,25 @@ WEIGHTS: dict[str, Callable[[np.random.Generator, int], Array | None]] = {
     "exponential": lambda rng, rows: rng.exponential(1.0, rows),
     "log-normal, sd 1.5": lambda rng, rows: np.exp(rng.normal(0.0, 1.5, rows)),
 }
+SCORES: dict[str, Callable[[np.random.Generator, int], Array]] = {
+    "N(-1, 1.2)": lambda rng, rows: rng.normal(-1.0, 1.2, rows),
+    "U-shaped, Beta(0.3, 0.3)": lambda rng, rows: logit(rng.beta(0.3, 0.3, rows).clip(1e-6, 1 - 1e-6)),
+    "a tree with 12 leaves": lambda rng, rows: np.linspace(-3.5, 2.5, 12)[rng.integers(0, 12, rows)],
+    "deciles": lambda rng, rows: logit(sigmoid(rng.normal(-1.0, 1.5, rows)).round(1).clip(0.05, 0.95)),
+    "heavy tails, t(2)": lambda rng, rows: -1.0 + 1.2 * rng.standard_t(2, rows).clip(-12.0, 12.0),
+    "rate 0.5 %": lambda rng, rows: rng.normal(-5.95, 1.2, rows),
+}
+"""The log-odds of calibrated scores."""
+
+KEPT: dict[str, Callable[[Array, Array], Array]] = {
+    "none": lambda z, label: np.ones(len(z)),
+    "label": lambda z, label: np.where(label == 1, 1.0, 0.1),
+    "score": lambda z, label: sigmoid(z - z.mean()).clip(0.05),
+    "both": lambda z, label: np.where(label == 1, 1.0, sigmoid(z - z.mean()).clip(0.05)),
+    "neither": lambda z, label: 1.0 / np.random.default_rng(len(z)).lognormal(3.0, 1.0, len(z)).clip(1.0),
+}
+"""The share of rows that a table keeps, by what it depends on; the weight of a row is 1 over it."""
+
 WRONG: dict[str, Callable[[Array], Array]] = {
     "0.04 too high everywhere": lambda z: np.clip(sigmoid(z) + 0.04, 0.0, 1.0),
     "log-odds 0.2 too high": lambda z: sigmoid(z + 0.2),
@@ -82,6 +103,26 @@ def sizes(repeats: int) -> None:
     print(f"\nEach of {CLASSES} classes, 1,000 rows: {share(off, total)}.\n")
 
 
+def kinds(repeats: int, rows: int = 1500) -> None:
+    print(f"# Calibrated scores of other kinds, {rows:,} rows: share rejected, nominal 0.050\n")
+    print(f"| log-odds | {' | '.join(f'weights by {name}' for name in KEPT)} |\n|{' --- |' * (len(KEPT) + 1)}")
+    for score, drawn in SCORES.items():
+        cells = []
+        for kept in KEPT.values():
+            off = 0
+            for repeat in range(repeats):
+                rng = np.random.default_rng([repeat, rows])
+                z = drawn(rng, 20 * rows)
+                label = (rng.random(len(z)) < sigmoid(z)).astype(np.int64)
+                share_kept = kept(z, label)
+                held = np.flatnonzero(rng.random(len(z)) < share_kept)[:rows]
+                scored = Scored(label[held], sigmoid(z[held]), 1.0 / share_kept[held])
+                off += joint_test(GapSums.of(scored.with_scaled_weights).compact()).p <= LEVEL
+            cells.append(share(off, repeats))
+        print(f"| {score} | {' | '.join(cells)} |", flush=True)
+    print()
+
+
 def powers(repeats: int) -> None:
     print("# Scores that are wrong: share rejected, and the first diagnosis\n")
     print("| wrong by, at a rate of 0.31 | rows | rejected | first diagnosis |\n| --- | --- | --- | --- |")
@@ -98,6 +139,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
     sizes(20 if quick else 500)
+    kinds(10 if quick else 200)
     powers(10 if quick else 100)
 
 

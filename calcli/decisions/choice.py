@@ -474,7 +474,7 @@ def _by_sets(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
                 options += _set_parts("class", rows.label, rows.classes, rows, members)
     each = [*([] if goal.by is None else [goal.by]), *(["class"] if goal.by_class else [])]
     where = f" of each {' and '.join(each)}" if each else ""
-    sure = with_confidence(goal.confidence)
+    sure = with_confidence(goal.confidence) + (" for each by itself" if each else "")
     why = f"the sets contain the true class of at least {level:.4g} of new rows{where} {sure}"
     why += rule.sets.thresholds.shortage("they hold every class")
     return Choice(Policy(rule), goal.set_score, why, tuple(options))

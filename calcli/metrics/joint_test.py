@@ -63,6 +63,8 @@ _KIND_BITS = 12
 _PRECISE = 0.1
 """The ratio of the weights of the labels is averaged over scores until its relative error is this."""
 
+_ROUNDING = 1e-12
+
 _LEAST = 2.0**-60
 """Probabilities below share a cell."""
 
@@ -256,19 +258,22 @@ def label_ratio(rows: FloatArray, weight: FloatArray, square: FloatArray) -> Flo
     held = rows > 0
     both, total = held.all(axis=0), np.maximum(rows.sum(axis=0), 1.0)
     worth = rows[0] * rows[1] / total
-    if not both.any():
+    freedom = float(np.sum(rows[held] - 1.0))
+    if not both.any() or freedom == 0.0:  # one row of each label and score says nothing of how much weights vary
         return np.ones(len(total))
-    vary = np.sum(square[held] * (rows[held] / weight[held]) ** 2 - rows[held]) / max(1.0, np.sum(rows[held] - 1.0))
-    width = min(float(worth.sum()), max(1.0, float(vary) / _PRECISE**2))
+    vary = float(np.sum(square[held] * (rows[held] / weight[held]) ** 2 - rows[held])) / freedom
+    width = min(float(worth.sum()), max(1.0, vary / _PRECISE**2))
     ends = np.append(0.0, np.cumsum(worth))
     low = np.clip((ends[1:] + ends[:-1] - width) / 2.0, 0.0, ends[-1] - width)
     parts = np.where(both, rows[::-1] * weight / total, 0.0)
-    sums = (np.append(0.0, np.cumsum(part)) for part in parts)
-    negative, positive = (np.interp(low + width, ends, one) - np.interp(low, ends, one) for one in sums)
-    log = np.log(negative / positive)
-    kept = 1.0 - np.divide(2.0 * max(0.0, float(vary)) / width, log**2, out=np.ones_like(log), where=log != 0.0)
-    ratio: FloatArray = np.exp(log * np.maximum(0.0, kept))
-    return ratio
+    sums = [np.append(0.0, np.cumsum(part)) / part.sum() for part in parts]
+    shares = np.array([np.interp(low + width, ends, one) - np.interp(low, ends, one) for one in sums])
+    # Rounding is all there is of weights that are next to nothing beside others: these have the ratio of all rows.
+    ratio = np.divide(shares[0], shares[1], out=np.ones_like(low), where=(shares > _ROUNDING).all(axis=0))
+    log = np.log(ratio * parts[0].sum() / parts[1].sum())
+    kept = 1.0 - np.divide(2.0 * max(0.0, vary) / width, log**2, out=np.ones_like(log), where=log != 0.0)
+    shrunk: FloatArray = np.exp(log * np.maximum(0.0, kept))
+    return shrunk
 
 
 def drawn_rows(rows: Scored) -> tuple[FloatArray, FloatArray]:

@@ -153,6 +153,16 @@ def test_the_ratio_of_weights_is_that_of_mantel_and_haenszel() -> None:
     np.testing.assert_allclose(label_ratio(rows, weight, square), shrunk)
 
 
+def test_weights_that_reach_far_are_no_reason_to_fail() -> None:
+    """The least are lost in the sums of the others."""
+    rng = np.random.default_rng(4)
+    prob = sigmoid(rng.normal(0, 2, 500))
+    rows = Scored((rng.random(500) < prob).astype(np.int64), prob, 10.0 ** (30 * prob))
+    chance, weight = drawn_rows(rows)
+    assert ((chance >= 0) & (chance <= 1) & (weight > 0)).all()
+    assert 0.0 <= joint_test(GapSums.of(rows).compact()).p <= 1.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("leaves", [False, True])
 def test_a_calibrated_score_is_called_off_as_rarely_where_weights_depend_on_labels(leaves: bool) -> None:
