@@ -246,9 +246,8 @@ def main() -> None:
         f"The first calibrator is fitted on {FITTED:,} earlier rows. Each number is the mean of {runs} years, with the "
         "same nights under every rule. The excess log-loss is the mean over all nights of the log-loss minus that of "
         "the true probabilities. `unless worse` replaces unless the new fit is worse by more than 0.1 %. `by a worse "
-        "one` counts the replacements that raised the true log-loss by more than the noise of a fit on one night, which is "
-        "1 / rows, and `first after` is the median number of nights "
-        "from the change to the first replacement."
+        "one` counts the replacements that raised the true log-loss by more than the noise of a fit on one night, "
+        "1 / rows, and `first after` is the median number of nights from the change to the first replacement."
     )
     table("platt", runs, ((scenario, rows) for scenario in SCENARIOS for rows in sizes), drawn)
     table("isotonic", runs, ((scenario, 1000) for scenario in SCENARIOS[:3]), drawn)
