@@ -18,11 +18,10 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray
 from calcli.methods import calibrator, catalog
+from calcli.numeric.e_process import NightSums, directions
 from calcli.numeric.links import sigmoid
 from calcli.numeric.losses import log_loss
-from calcli.reports.measuring import Candidate
-from calcli.reports.schema import ScoreSource
-from calcli.verbs.refit_calibrator import MARGIN, Evidence
+from calcli.verbs.refit_calibrator import MARGIN, Evidence, NightEffect
 
 YEAR = 365
 MOVED = 100
@@ -65,7 +64,9 @@ class Scenario:
 SCENARIOS = (
     Scenario("nothing moves"),
     Scenario("nothing moves; nights differ, sd 0.2", spread=0.2),
+    Scenario("nothing moves; nights differ, sd 0.3", spread=0.3),
     Scenario("log-odds +0.3 from night 100 on", shift=lambda night: 0.3 * (night >= MOVED)),
+    Scenario("log-odds +0.3 from night 100 on; sd 0.2", shift=lambda night: 0.3 * (night >= MOVED), spread=0.2),
     Scenario("log-odds x 0.75 from night 100 on", slope=lambda night: 1.0 - 0.25 * (night >= MOVED)),
     Scenario("log-odds +0.5 slowly, from night 50 on", shift=lambda night: 0.5 * max(0, night - 50) / (YEAR - 50)),
 )
@@ -97,10 +98,18 @@ class Nights:
         """That of the last nights, and their log-loss without calibration, summed."""
         counts = np.sum(self.counts[-unseen:], axis=0).astype(np.int64)
         fold, cell, label = (np.repeat(place, counts.ravel()) for place in np.indices(counts.shape).reshape(3, -1))
-        rows, source = Batch(score=GRID[cell], label=label), ScoreSource("method")
-        before, after = in_place[cell], self.held_out[fold, cell]
-        found = Evidence.of(rows, Candidate("before", source, before), Candidate("after", source, after))
+        rows = Batch(score=GRID[cell], label=label)
+        effect = NightEffect.of([[sums_of(one, in_place)] for one in self.counts[-unseen:]], None)
+        found = Evidence.of(rows, in_place[cell], self.held_out[fold, cell], effect)
         return found, float(log_loss(sigmoid(rows.score), label).sum())
+
+
+def sums_of(counts: FloatArray, in_place: FloatArray) -> NightSums:
+    """The sums over the residuals of a night, under the calibrator in place."""
+    positive, rows = counts.sum(axis=0)[:, 1], counts.sum(axis=(0, 2))
+    along, chance = directions(GRID, -1.0, 1.2), rows * in_place * (1.0 - in_place)
+    sums = np.stack([along @ (positive - rows * in_place), along**2 @ chance, np.abs(along) @ chance])
+    return NightSums(int(rows.sum()), float(rows.sum()), sums)
 
 
 Rule = Callable[[Nights, FloatArray, int], bool]
@@ -171,7 +180,7 @@ def live(seed: int, scenario: Scenario, rows: int, method: str) -> dict[str, Yea
             year, now = years[name], nights[pool]
             year.excess.append(beyond(truth, year.in_place))
             if rule(now, year.in_place, min(night - year.seen, len(now.counts))):
-                year.worse += beyond(truth, now.new) > beyond(truth, year.in_place)
+                year.worse += beyond(truth, now.new) > beyond(truth, year.in_place) + 1.0 / rows
                 year.in_place = now.new
                 year.replaced.append(night)
     return years
@@ -237,8 +246,8 @@ def main() -> None:
         f"The first calibrator is fitted on {FITTED:,} earlier rows. Each number is the mean of {runs} years, with the "
         "same nights under every rule. The excess log-loss is the mean over all nights of the log-loss minus that of "
         "the true probabilities. `unless worse` replaces unless the new fit is worse by more than 0.1 %. `by a worse "
-        "one` counts the replacements that raised the true log-loss, and `first after` is the median number of nights "
-        "from the change to the first replacement."
+        "one` counts the replacements that raised the true log-loss by more than the noise of a fit on one night, "
+        "1 / rows, and `first after` is the median number of nights from the change to the first replacement."
     )
     table("platt", runs, ((scenario, rows) for scenario in SCENARIOS for rows in sizes), drawn)
     table("isotonic", runs, ((scenario, 1000) for scenario in SCENARIOS[:3]), drawn)

@@ -54,7 +54,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def moved(rows: int) -> pl.DataFrame:
-    return clicks(rows).with_columns(pl.col("logit") + 1.0)
+    return clicks(rows).with_columns(pl.col("logit") + 8.0)
 
 
 def in_place_again(name: str, place: Path) -> None:

@@ -379,7 +379,7 @@ def test_a_refit_renews_the_policy_with_its_calibrator(fitted: Path) -> None:
     """After a shift both are new, and chosen for the same; on a quiet night neither is."""
     run(target="precision >= 0.5", resample_by="row_id")
     before = calcli.load("valid.policy")
-    shifted = clicks(6000, seed=4).with_columns(logit=pl.col("logit") - 3.0)
+    shifted = clicks(6000, seed=4).with_columns(logit=pl.col("logit") - 8.0)
     assert calcli.refit("valid.policy", clicks(seed=5)).kept is not None
     assert calcli.load("valid.policy").sha256 == before.sha256
     result = calcli.refit("valid.policy", shifted)
@@ -392,7 +392,7 @@ def test_a_refit_renews_the_policy_with_its_calibrator(fitted: Path) -> None:
     assert asked_of(after) == asked_of(before)
     assert after.manifest.previous is not None
     report = calcli.evaluate(
-        clicks(6000, seed=6).with_columns(logit=pl.col("logit") - 3.0), artifacts=("valid.policy",)
+        clicks(6000, seed=6).with_columns(logit=pl.col("logit") - 8.0), artifacts=("valid.policy",)
     )
     assert report.decisions[0]["promise"]["broken"] is False
 
@@ -400,7 +400,7 @@ def test_a_refit_renews_the_policy_with_its_calibrator(fitted: Path) -> None:
 def test_a_refit_whose_target_nothing_meets_changes_nothing(fitted: Path) -> None:
     run(target="precision >= 0.6")
     sha256 = calcli.load("valid.policy").sha256
-    few = clicks(20_000, seed=4).with_columns(logit=pl.col("logit") - 3.0)
+    few = clicks(20_000, seed=4).with_columns(logit=pl.col("logit") + 3.0)
     label = few["label"].to_numpy() * (np.arange(len(few)) % 20 == 0)
     result = calcli.refit("valid.policy", few.with_columns(label=label))
     assert "no threshold has precision >= 0.6" in (result.kept or "")

@@ -155,7 +155,7 @@ def test_no_drift_and_the_same_file_twice(kept: Path) -> None:
 def test_a_refit_begins_anew(kept: Path) -> None:
     asked(night(1000, 1), state="there.json")
     assert asked(night(1000, 2), state="there.json")["nights"] == 2
-    night(8000, 3, shift=0.5).write_parquet("new.parquet")
+    night(8000, 3, shift=3.0).write_parquet("new.parquet")
     calcli.refit("kept", "new.parquet")
     assert asked(night(1000, 4), state="there.json")["nights"] == 1
 
