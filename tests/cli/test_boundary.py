@@ -82,6 +82,9 @@ def test_a_name_cannot_move_the_cursor(here: Path, run: Run) -> None:
     err = run("fit", "\x1b[2Jevil\n.parquet", "-m", "platt")[2]
     assert err.count("\n") == 1
     assert "\x1b" not in err
+    err = run("fit", "\x1b[2Jevil\n.parquet", "-m", "platt", "--debug")[2]
+    assert "Traceback" in err
+    assert "\x1b" not in err
 
 
 USAGE = [
