@@ -132,12 +132,12 @@ def _report(error: BaseException, words: list[str]) -> int:
         flush()  # what was printed before it went wrong
     except (CalcliError, ValueError):
         silence(sys.stdout)
+    screen = Screen.of(sys.stderr, no_color=is_set("--no-color", words))
     if code != 0 and is_set("--debug", words):
         import traceback
 
-        write_stderr("".join(traceback.format_exception(error)).rstrip())
+        write_stderr(screen.fit("".join(traceback.format_exception(error)).rstrip().splitlines()))
     if message is not None:
-        screen = Screen.of(sys.stderr, no_color=is_set("--no-color", words))
         write_stderr(screen.fit([f"{screen.bad(f'{PROGRAM}:')} {message}"]))
     return code
 

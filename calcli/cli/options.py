@@ -221,6 +221,11 @@ MVCE = check(
     "Compute MVCE (multi-view calibration error) in closed form where that is exact, or from sampled shuffles.",
     "closed",
 )
+BIN_SIZE = check(
+    "--bin-size ROWS",
+    "The rows in a group of MVCE; by default 1000, or a 32nd of fewer than 32,000 rows.",
+    bounds=(1, 10**15),
+)
 IN_SAMPLE = check("--in-sample", "The score was fitted on these rows: adjust the tests for that, or omit them.", False)
 BOOTSTRAP = check(
     "--bootstrap N",

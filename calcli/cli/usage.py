@@ -51,8 +51,10 @@ def _no_such_option(name: str, context: Any, hint: str) -> UsageError:
         advice = f"did you mean {match}?"
     elif context.parent is None:
         advice = "options of a command stand after its name"
+    elif name in ("-o", "--output") and "--format" in known:
+        advice = f"{context.info_name} writes to standard output: --format json > FILE"
     else:
-        advice = f"{context.info_name} has {', '.join(known)}"
+        advice = f"{context.info_name} has none like it"
     return UsageError(f"no option {name}; {advice}", hint=hint)
 
 

@@ -35,7 +35,10 @@ BAR, DARK, MIDDLE, LIGHT = "#c8ccd2", "#24292f", "#6b7280", "#e5e7eb"
 ERROR = {"over": ("#d55e00", "#f0b48a"), "under": ("#0072b2", "#8cc0e0")}
 """The colours of errors beyond chance, and of errors that may be chance."""
 
-LINES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+LINES = (
+    *("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
+    *("#882255", "#332288", "#117733", "#999933", "#661100", "#24292f"),
+)
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 
 ABREAST = 4

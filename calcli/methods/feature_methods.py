@@ -244,6 +244,7 @@ CCL = MethodSpec(
     extras=("cluster",),
     closed_form=True,
     explains=True,
+    remarks=True,
     reaches_ends=True,
     params=(
         choice(

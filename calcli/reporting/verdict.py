@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 from calcli.diagrams.curves import means, p_text, told
 from calcli.reporting.facts import JsonObject
 from calcli.reporting.tables import Findings, part_of
-from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, signed, spelled
+from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, number, signed, spelled
 
 if TYPE_CHECKING:
     from calcli.metrics.diagnosis import Diagnosis
@@ -36,6 +36,9 @@ _WRONG_CONFIDENCE = {
     "under": "too moderate",
 }
 """The answer by fault where the score is the confidence in the predicted class."""
+
+_UNDECIDED = "nll or brier in --metrics would say which is better"
+"""The end of a verdict without a proper score."""
 
 _ROUNDING = 1e-5
 """A difference up to this share of the loss is none: probabilities that become log-odds and back are rounded."""
@@ -83,7 +86,20 @@ def _compared(findings: Findings, score: ScoreRow) -> Verdict:
             return _judged(score.name, (words, findings.place), (before, after), difference)
     if any(metric in findings.definitions for metric in DECISIVE):
         return Verdict("unknown", f"{score.name} cannot be compared with no calibration: its log-loss is undefined.")
-    return Verdict("unknown", f"{score.name} cannot be compared with no calibration: add nll to --metrics.")
+    changes = _changes(findings, score)
+    text = f"With {score.name}, {_listed(changes)}" if changes else f"Nothing of {score.name} is defined"
+    return Verdict("unknown", f"{text}; {_UNDECIDED}.", size="; ".join(changes[:1]))
+
+
+def _changes(findings: Findings, score: ScoreRow) -> list[str]:
+    """The first metrics of a score beside those of the raw one, in words."""
+    found = []
+    for metric in list(findings.definitions)[:2]:
+        before, after = part_of(findings.raw, metric), part_of(score, metric)
+        if before is not None and after is not None:
+            digits = decimals([before, after])
+            found.append(f"{metric} goes from {number(before, digits)} to {number(after, digits)}")
+    return found
 
 
 def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], difference: Difference) -> Verdict:
@@ -160,7 +176,7 @@ def best(findings: Findings, judged: list[Verdict]) -> str:
     """The sentence above several verdicts: the best score."""
     metric = next((name for name in DECISIVE if name in findings.definitions), None)
     if metric is None:
-        return "The best score cannot be determined: add nll to --metrics."
+        return f"Of several scores, {_UNDECIDED}:"
     words = DECISIVE[metric]
     before, *values = findings.numbers(metric)
     better = [

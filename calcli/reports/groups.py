@@ -76,14 +76,14 @@ def units_of(rows: TableRows, resample_by: str | None, order_by: str | None = No
     return SamplingUnits(ranks(rows, resample_by, "--resample-by"), column=resample_by)
 
 
-def distinct_texts(source: Source, column: str) -> tuple[str, ...]:
-    """The distinct values of a column as text, without null; at most one more than `MOST_GROUPS`."""
+def distinct_texts(source: Source, column: str) -> tuple[str | None, ...]:
+    """The distinct values of a column as text, null last; more than `MOST_GROUPS` where there are too many."""
     check_comparable(column, source.raw.collect_schema()[column], "--clusters-from")
     with reading(source.name):
-        distinct = source.raw.select(pl.col(column).drop_nulls().unique())
-        values = distinct.head(MOST_GROUPS + 1).collect(engine="streaming").to_series()
+        distinct = source.raw.select(pl.col(column).unique())
+        values = distinct.head(MOST_GROUPS + 2).collect(engine="streaming").to_series()
     check_years(values)
-    return tuple(sorted(values.cast(pl.String).unique().to_list()))
+    return tuple(values.cast(pl.String).unique().sort(nulls_last=True))
 
 
 def groups(rows: TableRows, column: str) -> tuple[tuple[str | None, ...], IntArray]:

@@ -80,7 +80,8 @@ def by_column(
     source: Source, binding: Binding, column: str, flag: str, most: int = MOST_GROUPS
 ) -> tuple[tuple[str, ...], Clustering]:
     """The values of a column as text, and its rows by value; those without one come last."""
-    names = distinct_texts(source, source.named(column, flag))
+    values = distinct_texts(source, source.named(column, flag))
+    names = tuple(value for value in values if value is not None)
     if len(names) > most:
         raise DataError(
             f"{flag}: the column {column!r} has more than {most:,} different values", hint="group its values, before"
@@ -91,7 +92,7 @@ def by_column(
         return np.where(codes < 0, len(names), codes)  # missing values are a cluster
 
     feature = Feature(column, "category", str(source.schema[column]))
-    return names, Clustering(replace(binding, features=(feature,)), place, len(names) + 1, f"column {column}")
+    return names, Clustering(replace(binding, features=(feature,)), place, len(values), f"column {column}")
 
 
 def _of_artifact(score: ComparedScore, model: CalibratorModel) -> Clustering:

@@ -233,9 +233,9 @@ def _tracing(
 def _group_names(
     scores: Sequence[str], columns: Sequence[str], parts: Sequence[tuple[tuple[str, ...], Clustering]]
 ) -> Iterator[str]:
-    """The scores within each group: of each column, of each of its values, the missing one last."""
-    for column, (values, _) in zip(columns, parts, strict=True):
-        for value in (*values, "null"):
+    """The scores within each group: of each column, of each of its values, the missing one last if there is one."""
+    for column, (values, clusters) in zip(columns, parts, strict=True):
+        for value in (*values, "null")[: clusters.count]:
             for score in scores:
                 yield f"{score}, {column} = {value}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -11,9 +11,10 @@ from calcli.batch import Edges, IntArray, SamplingUnits
 from calcli.errors import UsageError, unknown_name
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
-from calcli.metrics.base import Options
+from calcli.metrics.base import Definition, Options
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.side_inputs import read_edges
+from calcli.numeric.bins import BINS
 from calcli.reports.baseline import Baseline
 from calcli.reports.conditions import check_gates
 from calcli.reports.gates import parse
@@ -88,11 +89,25 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     if edges is not None:
         named_scores = named_scores.linked_by(edges)
     report = _Evaluation(request, named_scores, chosen, against, edges, listener).report()
+    for note in _without_effect(request.options, report.definitions):
+        listener.note(note)
     # The changes since the baseline, and the gates.
     if baseline is not None:
         report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
     results = check_gates(gates, report, allow_null=request.allow_null)
     return replace(report, gates=tuple(result.to_json() for result in results))
+
+
+def _without_effect(options: Options, definitions: Mapping[str, Definition]) -> Iterator[str]:
+    """Notes on options that none of the measured metrics follows."""
+    used = definitions.values()
+    shuffled = any(one.binning == "shuffled" for one in used)
+    in_bins = (one for one in used if one.binning in ("width", "mass"))
+    if options.bins != BINS and not any(one.auto_bins or one.bins == options.bins for one in in_bins):
+        of_mvce = "; the groups of mvce have a size of their own, --bin-size" if shuffled else ""
+        yield f"--bins changes none of these metrics{of_mvce}"
+    if options.bin_size is not None and not shuffled:
+        yield "--bin-size changes none of these metrics: it is for mvce"
 
 
 def _against(request: EvaluateRequest, named_scores: NamedScores) -> tuple[str, ...]:

@@ -82,6 +82,9 @@ def test_a_name_cannot_move_the_cursor(here: Path, run: Run) -> None:
     err = run("fit", "\x1b[2Jevil\n.parquet", "-m", "platt")[2]
     assert err.count("\n") == 1
     assert "\x1b" not in err
+    err = run("fit", "\x1b[2Jevil\n.parquet", "-m", "platt", "--debug")[2]
+    assert "Traceback" in err
+    assert "\x1b" not in err
 
 
 USAGE = [
@@ -90,6 +93,11 @@ USAGE = [
     (("--versoin",), "no option --versoin; did you mean --version?;"),
     (("--debug", "fit"), "no option --debug; options of a command stand after its name;"),
     (("fit", "x", "--metod", "platt"), "no option --metod; did you mean --method?; see: calcli fit --help"),
+    (
+        ("evaluate", "test.csv", "-o", "x.json"),
+        "no option -o; evaluate writes to standard output: --format json > FILE; see: calcli evaluate --help",
+    ),
+    (("evaluate", "test.csv", "-z"), "no option -z; evaluate has none like it; see: calcli evaluate --help"),
     (("fit",), "fit needs a table: a file, a glob, a directory, or - for standard input;"),
     (("fit", "train.parquet", "-m", "plat"), "no method 'plat'; did you mean 'platt'? available: "),
     (("fit", "train.parquet", "-m"), "-m needs a value;"),

@@ -169,6 +169,36 @@ def test_markdown_has_the_tables_of_the_screen(here: Path, run: Run, more: tuple
     assert len(rows) > 5
 
 
+NO_BINS = "--bins changes none of these metrics"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--metrics", "nll,mvce", "--bins", "20"),
+            f"{NO_BINS}; the groups of mvce have a size of their own, --bin-size",
+        ),
+        (("--metrics", "nll", "--bins", "auto"), NO_BINS),
+        (("--metrics", "nll,ece", "--bin-size", "50"), "--bin-size changes none of these metrics: it is for mvce"),
+        (("--metrics", "nll,ece,mvce", "--bins", "20", "--bin-size", "50"), None),
+        (("--metrics", "ece", "--bins", "auto"), None),
+        (("--metrics", "nll,mvce"), None),
+    ],
+)
+def test_an_option_without_effect_is_told(here: Path, run: Run, words: tuple[str, ...], said: str | None) -> None:
+    code, _, err = run("evaluate", "test.csv", *words)
+    assert code == 0
+    assert ("changes none" in err) is (said is not None)
+    assert (said or "") in " ".join(err.split())
+
+
+def test_mvce_has_groups_of_the_size_that_is_asked_for(here: Path, run: Run) -> None:
+    """400 rows in groups of 50 are 8 groups."""
+    found = json.loads(run("evaluate", "test.csv", "--metrics", "mvce", "--bin-size", "50", "--format", "json")[1])
+    assert (found["definitions"]["mvce"]["bins"], found["definitions"]["mvce"]["bin_size"]) == (8, 50)
+
+
 def test_the_name_after_versus_is_that_of_a_score(here: Path, run: Run) -> None:
     code, _, err = run("evaluate", "test.csv", "--with", "train.platt", "--versus", "plat")
     assert code == 2

@@ -144,7 +144,7 @@ def test_there_are_such_options() -> None:
         *("--abstain", "--threshold", "--top"),
         *("--confidence", "--coverage", "--sets", "--intervals"),
         *("--members", "--trees", "--depth", "--learning-rate", "--row", "--check", "--pool-nights", "--sample"),
-        "--rules",
+        *("--rules", "--bin-size"),
     }
 
 

@@ -77,7 +77,10 @@ WORSE_AND_UNCLEAR = (nll_change("one", 0.1, 0.05, 0.2), nll_change("two", 0.0, -
             changed(0.1, -0.3321, -0.5432, -0.1210),
             "x lowers the log-loss from 0.4321 to 0.1000 (-0.3321, 95 % interval -0.5432 to -0.1210).",
         ),
-        (ECE_ALONE, "platt cannot be compared with no calibration: add nll to --metrics."),
+        (
+            ECE_ALONE,
+            "With platt, ece goes from 0.0776 to 0.0125; nll or brier in --metrics would say which is better.",
+        ),
         (
             report(score("one", nll=0.5321), score("two"), differences=WORSE_AND_UNCLEAR),
             "None is shown to be better than no calibration, by log-loss.",
@@ -157,6 +160,17 @@ def test_few_rows_of_a_class_are_said_first(rows: int, rate: float | dict[str, f
     made = few(rows, rate)
     assert ("tests have little power" in text(made)) == (said is not None)
     assert first(made).startswith(said or "platt lowers")
+
+
+def test_scores_without_a_proper_score_open_with_their_numbers() -> None:
+    definitions = {name: report().definitions[name] for name in ("mvce", "ece")}
+    made = replace(report(score("a", mvce=0.02, ece=0.01), score("b", mvce=0.03, ece=0.02)), definitions=definitions)
+    lines = text(made).splitlines()
+    assert lines[0].startswith("Of several scores, nll or brier in --metrics would say which is better:")
+    assert [" ".join(line.split()) for line in lines[2:4]] == [
+        "a unknown mvce goes from 0.0713 to 0.0200",
+        "b unknown mvce goes from 0.0713 to 0.0300",
+    ]
 
 
 def test_the_size_of_error_that_few_rows_show() -> None:

@@ -112,6 +112,11 @@ def test_rejection_curves_share_a_plot() -> None:
     assert words(found)[-3].startswith("raw: without the least certain")
 
 
+def test_ten_rejection_curves_have_ten_colours() -> None:
+    (axes,) = figure([rejection(0.2, 0.1, score=f"{place}") for place in range(10)], "clicked", "none").axes
+    assert len({one.get_color() for one in axes.lines}) == len(axes.lines) == 10
+
+
 def test_panels_are_in_rows_of_four_and_classes_below_each_other() -> None:
     five = figure([bars(*OVER, score=str(place)) for place in range(5)], "clicked", "none")
     tops = [round(axes.get_position().y0, 6) for axes in plots(five)[0]]

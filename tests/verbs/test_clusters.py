@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from calcli.evaluation import clusters as clustering
-from calcli.evaluation import score_passes as collect
 
 import calcli
 from calcli.artifacts import store
@@ -19,6 +17,8 @@ from calcli.errors import DataError, UsageError
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.models.side_inputs import SideFiles
+from calcli.verbs import clusters as clustering
+from calcli.verbs import score_passes as collect
 from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
 
 SITES = np.array(["north", "west", None, "east"], dtype=object)
@@ -70,6 +70,18 @@ def test_a_column_of_numbers_and_a_table_of_text(here: Path, form: str) -> None:
     getattr(frame, f"write_{form}")(f"test.{form}")
     report = calcli.evaluate(f"test.{form}", metrics="cece", clusters_from="code")
     assert report.value("raw", "cece") == pytest.approx(over(frame, frame["code"].to_numpy()), rel=1e-9)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_there_are_as_many_clusters_as_values(here: Path, suffix: str, missing: bool) -> None:
+    code = pl.int_range(pl.len()) % 7
+    frame = visits(seed=1).with_columns(code=pl.when(code == 3).then(None).otherwise(code) if missing else code)
+    getattr(frame, f"write_{suffix}")(f"test.{suffix}")
+    report = calcli.evaluate(f"test.{suffix}", metrics="cece", clusters_from="code")
+    assert report.definitions["cece"].clusters == {"source": "column code", "k": 7, "sha256": None}
+    place = frame["code"].fill_null(3).to_numpy()
+    assert report.value("raw", "cece") == pytest.approx(over(frame, place), rel=1e-9)
 
 
 def test_bad_columns_are_named(here: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from calcli.evaluation import score_passes
 
 import calcli
 from calcli.errors import UsageError
 from calcli.reports.schema import Report
+from calcli.verbs import score_passes
 from calcli.verbs.score_passes import _Growing
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, IntArray, SideInputs
 from calcli.errors import FitError, UsageError
 from calcli.expressions import MOST, Every, Inputs, Number, Switch, Term, Terms
 from calcli.learners.encoding import Encoding, NearestCentroids, on_grid
@@ -97,6 +97,16 @@ def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatA
 
 def explain(state: State) -> tuple[Section, ...]:
     return explanation.sections(state)
+
+
+def remarks(state: State, sides: SideInputs, nodes: Column | None) -> tuple[str, ...]:
+    """That rows are clustered by a stand-in for the model, where they are."""
+    if nodes is not None or state.params["model"] or state.params["embedding"] in ("columns", "features"):
+        return ()
+    return (
+        f"ccl clusters by {explanation.seen_by(state)}, a small model that predicts the scores: --model FILE names the "
+        "model itself",
+    )
 
 
 def inner_name(asked: str, classes: int) -> str:

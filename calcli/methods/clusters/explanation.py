@@ -221,19 +221,23 @@ def sections(state: State) -> tuple[Section, ...]:
     return _summary(state, known), _cece_section(state), _clusters_section(state, known), _errors_section(known)
 
 
-def _summary(state: State, known: FloatArray) -> Section:
+def seen_by(state: State) -> str:
+    """What rows are clustered by, in words."""
     model = "the given model" if state.params["model"] else "a stand-in for the model"
-    embedding = {
+    return {
         "shap": f"SHAP values of {model}",
         "leaves": f"leaves of {model}",
         "columns": "columns as they are",
         "features": "features",
         "top": f"the most important features of {model}",
     }[str(state.params["embedding"])]
+
+
+def _summary(state: State, known: FloatArray) -> Section:
     tau = state.params["tau"]
     rows: list[tuple[Json, Json]] = [
         ("clusters", state.params["clusters"]),
-        ("clustered by", embedding),
+        ("clustered by", seen_by(state)),
         ("calibrated by", state.params["inner"]),
         ("temperature", state.params["temperature"]),
         ("tau", "inf" if tau is None else tau),

@@ -344,6 +344,14 @@ def test_the_floor_is_the_cece_of_calibrated_scores() -> None:
     np.testing.assert_allclose(np.mean(drawn, axis=0), floor, rtol=0.05)
 
 
+def test_a_stand_in_for_the_model_is_told() -> None:
+    train = toy(300)
+    (said,) = methods.fitted("ccl", train, embedding="shap", clusters=3).remarks()
+    assert said.startswith("ccl clusters by SHAP values of a stand-in for the model")
+    assert "--model FILE" in said
+    assert fitted(train).remarks() == ()
+
+
 def test_many_classes_are_described_by_the_predicted_one() -> None:
     batch = ordinary(800, 4)
     model = fitted(batch, clusters=3)
