@@ -228,7 +228,9 @@ def _explained(file: LocalFile) -> tuple[list[str], dict[str, str]]:
             for key, kind in _kinds(name, value):
                 first, above = seen.setdefault(key, (kind, number))
                 if kind != first and name not in mixed:
-                    mixed[name] = f"{file.name} mixes types: {key!r} is {first} in line {above}, {kind} in line {number}"
+                    mixed[name] = (
+                        f"{file.name} mixes types: {key!r} is {first} in line {above}, {kind} in line {number}"
+                    )
     return [*names], mixed
 
 

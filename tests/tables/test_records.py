@@ -38,7 +38,10 @@ RECORDS = st.dictionaries(NAMES, VALUES, max_size=4)
         ('{"a": {"x": 1, "t": "x"}}\n{"a": {"x": "x"}}\n', r"'a\.x' is a number in line 1, text in line 2"),
         ('{"a": [-1.5, false, "x"]}\n', r"'a\[\]' is a number in line 1, a boolean in line 1"),
         ('{"a": [{"x": ["x"]}, {"x": [1]}]}\n', r"'a\[\]\.x\[\]' is text in line 1, a number in line 1"),
-        ('{"a": 1, "c": {"d": 1}}\n{"a": 2, "c": 3}\n{"c": "x", "a": "y"}', "'a' is a number in line 1, text in line 3"),
+        (
+            '{"a": 1, "c": {"d": 1}}\n{"a": 2, "c": 3}\n{"c": "x", "a": "y"}',
+            "'a' is a number in line 1, text in line 3",
+        ),
     ],
 )
 def test_a_key_that_mixes_types_is_refused_where_it_is_used(tmp_path: Path, text: str, words: str) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from calcli.errors import CalcliError, ClosedPipeError, DataError, FileSystemError, UsageError
 from calcli.files import replacing
+from calcli.tables.arrow_types import ArrowTypes
 from calcli.tables.sink import write, write_bytes
 from calcli.tables.source import open_source
 from tests.support.shell import HANGS
@@ -103,10 +104,10 @@ def failing(after: int, error: BaseException) -> pl.LazyFrame:
 
 
 @pytest.mark.parametrize("error", [DataError("row 7 is bad", hint="mend it"), KeyboardInterrupt(), ValueError("bug")])
-@pytest.mark.parametrize("restored", [{}, {"a": pa.int32()}], ids=["plain", "restored"])
+@pytest.mark.parametrize("restored", [ArrowTypes(), ArrowTypes({"a": pa.int32()})], ids=["plain", "restored"])
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_failure_leaves_nothing_behind(
-    tmp_path: Path, suffix: str, restored: dict[str, pa.DataType], error: BaseException
+    tmp_path: Path, suffix: str, restored: ArrowTypes, error: BaseException
 ) -> None:
     target = tmp_path / f"a.{suffix}"
     target.write_text("what was there before")
@@ -118,10 +119,10 @@ def test_a_failure_leaves_nothing_behind(
     assert target.read_text() == "what was there before"
 
 
-@pytest.mark.parametrize("restored", [{}, {"a": pa.int32()}], ids=["plain", "restored"])
+@pytest.mark.parametrize("restored", [ArrowTypes(), ArrowTypes({"a": pa.int32()})], ids=["plain", "restored"])
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_standard_output_gets_the_whole_table_or_nothing(
-    monkeypatch: pytest.MonkeyPatch, suffix: str, restored: dict[str, pa.DataType]
+    monkeypatch: pytest.MonkeyPatch, suffix: str, restored: ArrowTypes
 ) -> None:
     form = NAMES.get(suffix, suffix)
     for stream in (False, True):
@@ -139,12 +140,13 @@ KILLED = """
 import os, signal, sys
 import polars as pl
 import pyarrow as pa
+from calcli.tables.arrow_types import ArrowTypes
 from calcli.tables.sink import write
 
 def kill(rows):
     os.kill(os.getpid(), signal.SIGKILL)
 
-types = {"a": pa.int32()} if sys.argv[2] == "restored" else {}
+types = ArrowTypes({"a": pa.int32()} if sys.argv[2] == "restored" else {})
 write(pl.LazyFrame({"a": [1]}).map_batches(kill), sys.argv[1], arrow_types=types)
 """
 
@@ -232,9 +234,9 @@ def test_targets_that_cannot_be_written(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("restored", [{}, {"age": pa.float32()}], ids=["plain", "restored"])
+@pytest.mark.parametrize("restored", [ArrowTypes(), ArrowTypes({"age": pa.float32()})], ids=["plain", "restored"])
 @pytest.mark.parametrize("format", ["parquet", "csv", "ipc", "ndjson"])
-def test_a_full_disk(format: str, restored: dict[str, pa.DataType]) -> None:  # noqa: A002
+def test_a_full_disk(format: str, restored: ArrowTypes) -> None:  # noqa: A002
     with pytest.raises(FileSystemError, match="cannot write /dev/full: the disk is full; free some space") as caught:
         write(FRAME.lazy(), "/dev/full", format=format, arrow_types=restored)
     assert caught.value.exit_code == 7
