@@ -65,7 +65,7 @@ class _Found(NamedTuple):
 
 
 class Records(NamedTuple):
-    """The rows of files of JSON with `RECORD` as the first column, and the columns that mix types, with their errors."""
+    """The rows of files of JSON, with `RECORD` as the first column; and the error of each column that mixes types."""
 
     frame: pl.LazyFrame
     mixed: Mapping[str, DataError]

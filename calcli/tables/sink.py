@@ -163,9 +163,10 @@ class _Rows:
         self.records = schema.names() == [RECORD]
         self.arrow_types = arrow_types
         self.arrow = arrow_types.restored(arrow_schema(schema), {}) if arrow_types.declared(schema.names()) else None
-        self.detour = not arrow_types.types.keys().isdisjoint(schema.names()) or (
-            kind == "ipc" and self.arrow is not None
-        )
+        # polars declares things of flat columns in Parquet, and of nothing else
+        flat = kind == "parquet" and not any(dtype.is_nested() or _storage(dtype) for dtype in schema.values())
+        retyped = any(name in arrow_types.types for name in schema)
+        self.detour = retyped or (self.arrow is not None and not flat)
         self._failure: DataError | None = None
         self._dates: list[str] = []
         if kind in (*SEPARATORS, *JSON):
@@ -236,9 +237,13 @@ class _Rows:
             self.frame.sink_ipc(spool, compat_level=OLDEST)
             mapped = pa.py_buffer(mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ))
             with pa.ipc.open_file(pa.BufferReader(mapped)) as rows:
-                first = rows.get_batch(0) if rows.num_record_batches else None
-                names = [column.name for column in rows.schema if pa.types.is_dictionary(column.type)] if first else []
-                levels = {name: len(first.column(name).dictionary) for name in names}
+                # all batches share the dictionaries of the first
+                first = rows.get_batch(0) if rows.num_record_batches else []
+                levels = {
+                    column.name: len(values.dictionary)
+                    for column, values in zip(rows.schema, first, strict=False)
+                    if pa.types.is_dictionary(column.type)
+                }
                 target = self.arrow_types.restored(rows.schema, levels)
                 with pa.PythonFile(outlet, "w") as sink, _arrow_writer(self.kind, sink, target) as writer:
                     for number in range(rows.num_record_batches):

@@ -8,6 +8,7 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from calcli.errors import CalcliError, ClosedPipeError, DataError, FileSystemError, UsageError
 from calcli.files import replacing
 from calcli.tables.arrow_types import ArrowTypes
+from calcli.tables.scan import scan_frames
 from calcli.tables.sink import write, write_bytes
 from calcli.tables.source import open_source
 from tests.support.shell import HANGS
@@ -124,16 +126,27 @@ def test_a_failure_leaves_nothing_behind(
 def test_standard_output_gets_the_whole_table_or_nothing(
     monkeypatch: pytest.MonkeyPatch, suffix: str, restored: ArrowTypes
 ) -> None:
-    form = NAMES.get(suffix, suffix)
-    for stream in (False, True):
-        buffer = io.BytesIO()
-        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer))
-        with pytest.raises(DataError):
-            frame = failing(400_000, DataError("row 7 is bad"))
-            write(frame, "-", format=form, arrow_types=restored, stream=stream)
-        sys.stdout.flush()
-        if form == "csv" or not stream:
-            assert bool(buffer.getvalue()) == stream
+    buffer = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer))
+    with pytest.raises(DataError):
+        write(failing(400_000, DataError("row 7 is bad")), "-", format=NAMES.get(suffix, suffix), arrow_types=restored)
+    sys.stdout.flush()
+    assert not buffer.getvalue()
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "ndjson", "parquet"])
+def test_a_stream_has_rows_before_the_last_is_known(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    buffer = io.BytesIO()
+
+    def rows(_: object) -> Iterator[pl.DataFrame]:
+        for _ in range(1000):
+            if buffer.getvalue():
+                raise DataError("row 7 is bad")
+            yield pl.DataFrame({"a": range(10_000)})
+
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer))
+    with pytest.raises(DataError, match="row 7 is bad"):
+        write(scan_frames(rows, {"a": pl.Int64()}), "-", format=form, stream=True)
 
 
 KILLED = """
