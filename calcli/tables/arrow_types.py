@@ -1,16 +1,17 @@
-"""Arrow types that polars does not have.
+"""Arrow types that polars does not have, and what else of an Arrow schema polars forgets.
 
 polars reads such a column as the nearest type it has, with every value kept, and the sink casts it back. A type for
 which neither works is refused by name before anything is computed.
 
-Some types come back different but equivalent: the width of offsets (string and large_string, list and large_list) and
-of dictionary indices may change, levels of an unordered dictionary that no row uses may go, and a dictionary of
-anything but text becomes plain values. Ordered dictionaries keep their order.
+Some types come back different but equivalent: the width of offsets may change (string and large_string, list and
+large_list), levels of an unordered dictionary that no row uses may go, and a dictionary of anything but text becomes
+plain values. Dictionaries keep their order, and the type of their indices as long as it can count the levels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, TypeAlias
 
@@ -20,8 +21,6 @@ from pyarrow import types as is_type
 
 from calcli.errors import DataError
 
-ArrowTypes = Mapping[str, pa.DataType]
-
 Reader: TypeAlias = Literal["parquet", "ipc", "memory"]
 """How polars gets a table: from files that it reads by itself, or from pyarrow's memory."""
 
@@ -29,14 +28,83 @@ OLDEST = pl.CompatLevel.oldest()
 """Has polars write types that other readers know: large_string, not string_view."""
 
 
-def types_to_restore(arrow: pa.Schema, schema: pl.Schema) -> dict[str, pa.DataType]:
-    """The original types of the columns whose types polars changes."""
-    ours = arrow_schema(schema)
-    return {
-        column.name: column.type
-        for column in arrow
-        if _without_widths(column.type) != _without_widths(ours.field(column.name).type)
-    }
+COMPLETE = (b"org.apache.spark.", b"parquet.avro.schema", b"avro.schema", b"iceberg.schema")
+"""How metadata begin that list all columns of a table: their readers would not see the columns that are added."""
+
+Metadata: TypeAlias = Mapping[bytes, bytes]
+
+
+@dataclass(frozen=True)
+class ArrowTypes:
+    """What polars changes of the schema of a table in Arrow, for the sink to restore."""
+
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    """The original types of columns."""
+
+    never_null: frozenset[str] = frozenset()
+    """The columns that are declared to have no nulls."""
+
+    notes: Mapping[str, Metadata] = field(default_factory=dict)
+    """The metadata of columns."""
+
+    metadata: Metadata = field(default_factory=dict)
+    """The metadata of the table: the index of pandas, the geometry of a map, keys of the owner."""
+
+    @classmethod
+    def of(cls, arrow: pa.Schema, schema: pl.Schema) -> ArrowTypes:
+        """What changes of this schema when polars reads it as `schema`."""
+        ours = arrow_schema(schema)
+        pairs = [(column, ours.field(column.name)) for column in arrow]
+        notes = {
+            column.name: dict((column.metadata or {}).items() - (own.metadata or {}).items()) for column, own in pairs
+        }
+        return cls(
+            {column.name: found for column, own in pairs if (found := _to_restore(column.type, own.type)) is not None},
+            frozenset(column.name for column in arrow if not column.nullable),
+            {name: note for name, note in notes.items() if note},
+            {key: value for key, value in (arrow.metadata or {}).items() if not key.startswith(COMPLETE)},
+        )
+
+    @classmethod
+    def common(cls, parts: Sequence[ArrowTypes]) -> ArrowTypes:
+        """What is true of a table of several parts."""
+        first, *others = parts
+        return cls(
+            {name: dtype for part in reversed(parts) for name, dtype in part.types.items()},
+            first.never_null.intersection(*(part.never_null for part in others)),
+            first.notes,
+            {
+                key: value
+                for key, value in first.metadata.items()
+                if all(part.metadata.get(key) == value for part in others)
+            },
+        )
+
+    def declared(self, names: Collection[str]) -> bool:
+        """Whether there is something beside types to restore in a table with these columns."""
+        return bool(self.metadata) or any(name in self.never_null or name in self.notes for name in names)
+
+    def restored(self, rows: pa.Schema, levels: Mapping[str, int]) -> pa.Schema:
+        """The schema for rows that polars wrote; `levels` are the numbers of levels of dictionaries."""
+        return pa.schema([self._field(column, levels.get(column.name, 0)) for column in rows], self.metadata)
+
+    def _field(self, column: pa.Field, levels: int) -> pa.Field:
+        dtype = self.types.get(column.name, column.type)
+        if is_type.is_dictionary(dtype) and levels > 1 << (dtype.index_type.bit_width - 1):  # half of what uint8 counts
+            dtype = pa.dictionary(pa.int32(), dtype.value_type, dtype.ordered)
+        own = {} if column.name in self.types else column.metadata or {}
+        note = {**own, **self.notes.get(column.name, {})}
+        return pa.field(column.name, dtype, column.name not in self.never_null, note or None)
+
+
+def _to_restore(arrow: pa.DataType, ours: pa.DataType) -> pa.DataType | None:
+    """The type that polars does not write by itself; None if it does."""
+    if _without_widths(arrow) != _without_widths(ours):
+        return arrow
+    both = is_type.is_dictionary(arrow) and is_type.is_dictionary(ours)
+    if both and arrow.index_type != ours.index_type:
+        return pa.dictionary(arrow.index_type, ours.value_type, arrow.ordered)
+    return None
 
 
 def arrow_schema(schema: pl.Schema) -> pa.Schema:

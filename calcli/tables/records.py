@@ -65,7 +65,7 @@ class _Found(NamedTuple):
 
 
 class Records(NamedTuple):
-    """The rows of files of JSON with `RECORD` as the first column, and the columns that mix types, with their errors."""
+    """The rows of files of JSON, with `RECORD` as the first column; and the error of each column that mixes types."""
 
     frame: pl.LazyFrame
     mixed: Mapping[str, DataError]
@@ -228,7 +228,9 @@ def _explained(file: LocalFile) -> tuple[list[str], dict[str, str]]:
             for key, kind in _kinds(name, value):
                 first, above = seen.setdefault(key, (kind, number))
                 if kind != first and name not in mixed:
-                    mixed[name] = f"{file.name} mixes types: {key!r} is {first} in line {above}, {kind} in line {number}"
+                    mixed[name] = (
+                        f"{file.name} mixes types: {key!r} is {first} in line {above}, {kind} in line {number}"
+                    )
     return [*names], mixed
 
 

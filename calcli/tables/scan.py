@@ -27,7 +27,6 @@ from calcli.tables.arrow_types import (
     ordered_dictionaries,
     readable,
     refuse_unknown_types,
-    types_to_restore,
 )
 from calcli.tables.paths import COMMAS, Dialect, Format, one_line, reading
 
@@ -97,7 +96,7 @@ class Part:
     frame: pl.LazyFrame
     schema: pl.Schema
     arrow_types: ArrowTypes
-    """The types that polars changes, by column."""
+    """What polars changes of the schema."""
 
     levels: Mapping[str, Sequence[str]]
     """The levels of the columns that are ordered dictionaries."""
@@ -111,7 +110,7 @@ class Part:
     ) -> Part:
         frame = as_enums(plain, levels)
         schema = frame.collect_schema()
-        return cls(frame, schema, types_to_restore(arrow, schema), levels, stream)
+        return cls(frame, schema, ArrowTypes.of(arrow, schema), levels, stream)
 
 
 def scan_table(table: pa.Table, name: str) -> Part:
@@ -141,7 +140,7 @@ def scan_typed(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, ArrowTypes]:
         parts.append(part)
     # 2. the schema that holds the values of all of them
     target = common_schema(files, [part.schema for part in parts])
-    arrow_types = {name: dtype for part in reversed(parts) for name, dtype in part.arrow_types.items()}
+    arrow_types = ArrowTypes.common([part.arrow_types for part in parts])
     # 3. one frame
     alike = all(part.schema == target and not part.stream for part in parts)
     if alike and len(files) > 1:
@@ -262,9 +261,7 @@ def constant_types(files: Sequence[LocalFile]) -> dict[str, pl.DataType]:
     return types
 
 
-def common_schema(
-    files: Sequence[LocalFile], schemas: Sequence[Mapping[str, pl.DataType]]
-) -> dict[str, pl.DataType]:
+def common_schema(files: Sequence[LocalFile], schemas: Sequence[Mapping[str, pl.DataType]]) -> dict[str, pl.DataType]:
     """The columns that all files have, in the first file's order, with the types that hold all their values."""
     target = dict(schemas[0])
     for file, schema in zip(files[1:], schemas[1:], strict=True):

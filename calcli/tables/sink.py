@@ -8,7 +8,7 @@ back.
 
 polars writes Parquet into files by itself. Everything else goes through `_Outlet`, a stream in Python that keeps the
 error of the operating system. Columns of Arrow types that polars does not have take a detour over a temporary Arrow
-file, where they are cast back (`_Rows._restore`).
+file, where they are cast back (`_Rows._restore`), and so does what an Arrow file declares of its columns.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def write(
             f"{kind} compresses its own columns", hint=f"leave the {PurePosixPath(path).suffix} out of the name"
         )
     with writing(_shown(path)):
-        rows = _Rows(frame, kind, arrow_types or {}, dialect)
+        rows = _Rows(frame, kind, arrow_types or ArrowTypes(), dialect)
         special = not isinstance(path, Url) and _is_special(path)
         with _opened(path, whole=not stream) as (file, near), _packed(file, None if special else compression) as packed:
             rows.put(packed, near)
@@ -161,7 +161,12 @@ class _Rows:
         self.frame = frame.map_batches(self._see, streamable=True)
         schema = frame.collect_schema()
         self.records = schema.names() == [RECORD]
-        self.arrow_types = {name: dtype for name, dtype in arrow_types.items() if name in schema}
+        self.arrow_types = arrow_types
+        self.arrow = arrow_types.restored(arrow_schema(schema), {}) if arrow_types.declared(schema.names()) else None
+        # polars declares things of flat columns in Parquet, and of nothing else
+        flat = kind == "parquet" and not any(dtype.is_nested() or _storage(dtype) for dtype in schema.values())
+        retyped = any(name in arrow_types.types for name in schema)
+        self.detour = retyped or (self.arrow is not None and not flat)
         self._failure: DataError | None = None
         self._dates: list[str] = []
         if kind in (*SEPARATORS, *JSON):
@@ -183,9 +188,9 @@ class _Rows:
         """Write everything and flush it; `near` is the directory of temporary files, as of `_opened`."""
         outlet = _Outlet(stream)
         try:
-            if near is not None and self.kind == "parquet" and not self.arrow_types:
+            if near is not None and self.kind == "parquet" and not self.detour:
                 # polars writes into a file directly, which takes 5 % less time than through Python
-                self.frame.sink_parquet(stream, compression_level=FAST)
+                self._parquet(stream)
             else:
                 self._sink(outlet, near)
             stream.flush()
@@ -210,12 +215,17 @@ class _Rows:
                 array.finish()
         elif self.kind in SEPARATORS:
             self.frame.sink_csv(outlet, separator=self.dialect.separator, decimal_comma=bool(self.dialect.commas))
-        elif self.arrow_types:
+        elif self.detour:
             self._restore(outlet, near)
         elif self.kind == "parquet":
-            self.frame.sink_parquet(outlet, compression_level=FAST)
+            self._parquet(outlet)
         else:
             self.frame.sink_ipc(outlet, compat_level=OLDEST)
+
+    def _parquet(self, stream: IO[bytes]) -> None:
+        metadata = None if self.arrow is None else self.arrow.metadata
+        texts = {key.decode(): value.decode() for key, value in (metadata or {}).items()}
+        self.frame.sink_parquet(stream, compression_level=FAST, metadata=texts, arrow_schema=self.arrow)
 
     def _restore(self, outlet: Any, near: Path | None) -> None:
         """Write types that polars does not have.
@@ -227,7 +237,14 @@ class _Rows:
             self.frame.sink_ipc(spool, compat_level=OLDEST)
             mapped = pa.py_buffer(mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ))
             with pa.ipc.open_file(pa.BufferReader(mapped)) as rows:
-                target = pa.schema([f.with_type(self.arrow_types.get(f.name, f.type)) for f in rows.schema])
+                # all batches share the dictionaries of the first
+                first = rows.get_batch(0) if rows.num_record_batches else []
+                levels = {
+                    column.name: len(values.dictionary)
+                    for column, values in zip(rows.schema, first, strict=False)
+                    if pa.types.is_dictionary(column.type)
+                }
+                target = self.arrow_types.restored(rows.schema, levels)
                 with pa.PythonFile(outlet, "w") as sink, _arrow_writer(self.kind, sink, target) as writer:
                     for number in range(rows.num_record_batches):
                         writer.write_table(pa.Table.from_batches([rows.get_batch(number)]).cast(target))

@@ -51,6 +51,7 @@ ITEM = re.compile(r"\[(-?\d{1,9})\]")
 EXP = re.compile(r"exp\((.+)\)", re.DOTALL)
 
 NO_INPUTS = Inputs((), None)
+NO_ARROW_TYPES = ArrowTypes()
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,8 @@ class Source:
     format: Format | None = None
     """None for frames."""
 
-    arrow_types: ArrowTypes = field(default_factory=dict)
-    """The types that polars does not have, for `sink.write` to restore."""
+    arrow_types: ArrowTypes = NO_ARROW_TYPES
+    """What polars changes of an Arrow schema, for `sink.write` to restore."""
 
     inputs: Inputs = NO_INPUTS
     """The files as they are named; none for frames."""
@@ -325,11 +326,11 @@ def _from_files(inputs: Inputs, spool: Spool) -> Source:
     local = [file.path for file in files]
     if kind in SEPARATORS:
         files = in_their_dialect(files, inputs.separator)
-        return Source(scan_text(files), inputs.name, kind, {}, inputs, local, spool, files[0].dialect)
+        return Source(scan_text(files), inputs.name, kind, NO_ARROW_TYPES, inputs, local, spool, files[0].dialect)
     if kind in JSON:
         scanned, mixed = scan_records(files)
         raw = scanned.drop(RECORD)
-        return Source(raw, inputs.name, kind, {}, inputs, local, spool, scanned=scanned, mixed=mixed)
+        return Source(raw, inputs.name, kind, NO_ARROW_TYPES, inputs, local, spool, scanned=scanned, mixed=mixed)
     frame, arrow_types = scan_typed(files)
     return Source(frame, inputs.name, kind, arrow_types, inputs, local, spool)
 

@@ -8,6 +8,7 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 
 from calcli.errors import CalcliError, ClosedPipeError, DataError, FileSystemError, UsageError
 from calcli.files import replacing
+from calcli.tables.arrow_types import ArrowTypes
+from calcli.tables.scan import scan_frames
 from calcli.tables.sink import write, write_bytes
 from calcli.tables.source import open_source
 from tests.support.shell import HANGS
@@ -103,10 +106,10 @@ def failing(after: int, error: BaseException) -> pl.LazyFrame:
 
 
 @pytest.mark.parametrize("error", [DataError("row 7 is bad", hint="mend it"), KeyboardInterrupt(), ValueError("bug")])
-@pytest.mark.parametrize("restored", [{}, {"a": pa.int32()}], ids=["plain", "restored"])
+@pytest.mark.parametrize("restored", [ArrowTypes(), ArrowTypes({"a": pa.int32()})], ids=["plain", "restored"])
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_failure_leaves_nothing_behind(
-    tmp_path: Path, suffix: str, restored: dict[str, pa.DataType], error: BaseException
+    tmp_path: Path, suffix: str, restored: ArrowTypes, error: BaseException
 ) -> None:
     target = tmp_path / f"a.{suffix}"
     target.write_text("what was there before")
@@ -118,33 +121,45 @@ def test_a_failure_leaves_nothing_behind(
     assert target.read_text() == "what was there before"
 
 
-@pytest.mark.parametrize("restored", [{}, {"a": pa.int32()}], ids=["plain", "restored"])
+@pytest.mark.parametrize("restored", [ArrowTypes(), ArrowTypes({"a": pa.int32()})], ids=["plain", "restored"])
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_standard_output_gets_the_whole_table_or_nothing(
-    monkeypatch: pytest.MonkeyPatch, suffix: str, restored: dict[str, pa.DataType]
+    monkeypatch: pytest.MonkeyPatch, suffix: str, restored: ArrowTypes
 ) -> None:
-    form = NAMES.get(suffix, suffix)
-    for stream in (False, True):
-        buffer = io.BytesIO()
-        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer))
-        with pytest.raises(DataError):
-            frame = failing(400_000, DataError("row 7 is bad"))
-            write(frame, "-", format=form, arrow_types=restored, stream=stream)
-        sys.stdout.flush()
-        if form == "csv" or not stream:
-            assert bool(buffer.getvalue()) == stream
+    buffer = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer))
+    with pytest.raises(DataError):
+        write(failing(400_000, DataError("row 7 is bad")), "-", format=NAMES.get(suffix, suffix), arrow_types=restored)
+    sys.stdout.flush()
+    assert not buffer.getvalue()
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "ndjson", "parquet"])
+def test_a_stream_has_rows_before_the_last_is_known(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    buffer = io.BytesIO()
+
+    def rows(_: object) -> Iterator[pl.DataFrame]:
+        for _ in range(1000):
+            if buffer.getvalue():
+                raise DataError("row 7 is bad")
+            yield pl.DataFrame({"a": range(10_000)})
+
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer))
+    with pytest.raises(DataError, match="row 7 is bad"):
+        write(scan_frames(rows, {"a": pl.Int64()}), "-", format=form, stream=True)
 
 
 KILLED = """
 import os, signal, sys
 import polars as pl
 import pyarrow as pa
+from calcli.tables.arrow_types import ArrowTypes
 from calcli.tables.sink import write
 
 def kill(rows):
     os.kill(os.getpid(), signal.SIGKILL)
 
-types = {"a": pa.int32()} if sys.argv[2] == "restored" else {}
+types = ArrowTypes({"a": pa.int32()} if sys.argv[2] == "restored" else {})
 write(pl.LazyFrame({"a": [1]}).map_batches(kill), sys.argv[1], arrow_types=types)
 """
 
@@ -232,9 +247,9 @@ def test_targets_that_cannot_be_written(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("restored", [{}, {"age": pa.float32()}], ids=["plain", "restored"])
+@pytest.mark.parametrize("restored", [ArrowTypes(), ArrowTypes({"age": pa.float32()})], ids=["plain", "restored"])
 @pytest.mark.parametrize("format", ["parquet", "csv", "ipc", "ndjson"])
-def test_a_full_disk(format: str, restored: dict[str, pa.DataType]) -> None:  # noqa: A002
+def test_a_full_disk(format: str, restored: ArrowTypes) -> None:  # noqa: A002
     with pytest.raises(FileSystemError, match="cannot write /dev/full: the disk is full; free some space") as caught:
         write(FRAME.lazy(), "/dev/full", format=format, arrow_types=restored)
     assert caught.value.exit_code == 7
