@@ -85,6 +85,9 @@ WEIGHT_KIND = column(
 )
 POSITIVE = column("--positive LABEL", "The positive class; the score is its probability.")
 CLASSES = column("--classes A,B,...", "All classes, in order.", convert=to.names)
+NORMALISE = column(
+    "--normalise", "Divide the probabilities of the classes by their sum where it is more than 1 % from 1 too.", False
+)
 NODE_ID = column("--node-id COLUMN", "The row ids that --edges refers to.")
 
 # Method
@@ -470,7 +473,7 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 # Groups that commands share
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
-COLUMNS = (LABEL, PROB, LOGPROB, LOGIT, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
+COLUMNS = (LABEL, PROB, LOGPROB, LOGIT, NORMALISE, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)
 CLUSTER = (ENGINE, MASTER)

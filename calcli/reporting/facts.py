@@ -29,6 +29,8 @@ def _data_facts(data: DataFacts, positive: object) -> list[Pair]:
     parts.append(f"{data.rows:,} rows")
     if data.rows_bad:
         parts.append(f"{data.rows_bad:,} of them left out as bad")
+    if data.rows_normalised:
+        parts.append(f"{data.rows_normalised:,} with probabilities divided by their sum")
     if data.units is not None and not data.units["in_order"]:
         parts.append(f"{data.units['count']:,} units by {data.units['column']}")
     parts += _rates(data.label_rate, positive)

@@ -207,9 +207,15 @@ class _Binder:
             score=score,
             weight=self._weight(),
             weight_kind=weight_kind,
+            normalise=flags.normalise or (known is not None and known.normalise),
             node_id=None if score is NO_SCORE else self._node_id(),
         )
         _check_roles(binding)
+        if flags.normalise and (score.kind == "logit" or len(score.columns) == 1):
+            raise UsageError(
+                "--normalise divides the probabilities of the classes by their sum",
+                hint=f"leave it out: {score.columns[0]!r} is no column of several" if score.columns else None,
+            )
         return binding
 
     def _class_spec(self, seen: Labels | None) -> ClassSpec:
