@@ -67,11 +67,14 @@ METRIC_OR_NONE = argument("[NAME]", "One metric.", None, kind=str | None, autoco
 # Columns
 LABEL = column("--label COLUMN", "The observed class of each row.")
 PROB = column(
-    "--prob COLUMN", "The predicted probability; for more than two classes, what the column names have before _<class>."
+    "--prob COLUMN",
+    "The predicted probability; for more than two classes, what the column names have before _<class>, or a column of "
+    "lists, arrays or structs.",
 )
 LOGIT = column(
     "--logit COLUMN",
-    "The predicted log-odds; for more than two classes, the logits: what the column names have before _<class>.",
+    "The predicted log-odds; for more than two classes, the logits: what the column names have before _<class>, or a "
+    "column of lists, arrays or structs.",
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)

@@ -27,6 +27,7 @@ from calcli.tables.scores import (
     find_scores,
     fitted_score,
     named_score,
+    score_inside,
 )
 from calcli.tables.source import Source, hint_inside
 from calcli.tables.weights import WeightSums
@@ -309,7 +310,8 @@ def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
     """The binding with another score: a column of probabilities, or a column ``<stem>_<class>`` for each class."""
     spec = ClassSpec(Labels(binding.label_type, binding.classes), fixed=True)
     source.find(stem)
-    score = named_score(source.columns, stem, "prob", spec, flag="--score").score
+    inside = score_inside(source, stem, "prob", spec)
+    score = (inside or named_score(source.columns, stem, "prob", spec, flag="--score")).score
     other = replace(binding, score=score, features=(), dropped=(), notes=())
     _check_roles(other)
     _check_score_types(source, score)
