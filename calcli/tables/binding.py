@@ -19,7 +19,9 @@ from calcli.tables.features import UNIT, find_features, known_features, words_am
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class
 from calcli.tables.paths import reading
 from calcli.tables.scores import (
+    DOUBTFUL,
     LOOKED_AT,
+    STEMS,
     Candidate,
     ClassSpec,
     FirstRows,
@@ -134,14 +136,18 @@ class _Binder:
             )
         # 3. weight and node id; a column has one role, scores are numbers, two scores agree
         binding = self._binding(label, classes, chosen.score)
+        named = (self.known, self.flags.prob, self.flags.logit) != (None, None, None)
         for candidate in candidates:
             _check_score_types(self.source, candidate.score)
-            named = (self.known, self.flags.prob, self.flags.logit) != (None, None, None)
             if candidate.doubtful and not named and rows.decided(candidate.score):
                 raise DataError(
                     f"{candidate} holds 0 and 1 only: predicted classes, not probabilities",
                     hint=f"name the probabilities with --prob COL; if there are no others, use {candidate.flag}",
                 )
+        beside = {name for one in candidates for name in (one.stem, *one.score.columns)} | set(DOUBTFUL)
+        other = next((name for name in STEMS if name in names and name not in beside), None)
+        if other is not None and len(classes.values) == 2 and not named:
+            self.notes.append(f"{chosen} is the score, because {other!r} holds no probabilities")
         if chosen.from_one:
             self.notes.append(
                 f"{chosen} are taken in order for the classes {classes.values[0]} … {classes.values[-1]}, which count "

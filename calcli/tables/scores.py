@@ -86,7 +86,8 @@ class Candidate:
     @property
     def doubtful(self) -> bool:
         """Whether its name is one that predicted classes have too."""
-        return self.stem in DOUBTFUL or self.stem not in STEMS
+        known = self.stem in STEMS or self.stem.rpartition("_")[0] in OF_ONE_CLASS
+        return self.stem in DOUBTFUL or not known
 
     @property
     def flag(self) -> str:

@@ -205,6 +205,12 @@ def test_probabilities_beside_decisions_and_grades_are_the_score(
     with open_source(put(tmp_path / f"a.{suffix}", pl.DataFrame(data))) as source:
         binding = bind(source, features=False)
     assert (binding.label, binding.score) == (label, Score("prob", (score,)))
+    passed_over = [f"{score} is the score, because 'score' holds no probabilities"] if "score" in data else []
+    assert list(binding.notes) == passed_over
+
+
+def test_one_column_of_the_positive_class_is_not_asked_whether_it_holds_decisions() -> None:
+    assert bind(table({"label": DECIDED, "proba_1": DECIDED}), features=False).score.columns == ("proba_1",)
 
 
 def test_classes_that_columns_count_from_1_are_said() -> None:
