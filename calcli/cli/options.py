@@ -66,11 +66,14 @@ METRIC_OR_NONE = argument("[NAME]", "One metric.", None, kind=str | None, autoco
 # Columns
 LABEL = column("--label COLUMN", "The observed class of each row.")
 PROB = column(
-    "--prob COLUMN", "The predicted probability; for more than two classes, what the column names have before _<class>."
+    "--prob COLUMN",
+    "The predicted probability; for more than two classes, what the column names have before _<class>, or a column of "
+    "lists, arrays or structs.",
 )
 LOGIT = column(
     "--logit COLUMN",
-    "The predicted log-odds; for more than two classes, the logits: what the column names have before _<class>.",
+    "The predicted log-odds; for more than two classes, the logits: what the column names have before _<class>, or a "
+    "column of lists, arrays or structs.",
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
@@ -84,6 +87,9 @@ WEIGHT_KIND = column(
 )
 POSITIVE = column("--positive LABEL", "The positive class; the score is its probability.")
 CLASSES = column("--classes A,B,...", "All classes, in order.", convert=to.names)
+NORMALISE = column(
+    "--normalise", "Divide the probabilities of the classes by their sum where it is more than 1 % from 1 too.", False
+)
 NODE_ID = column("--node-id COLUMN", "The row ids that --edges refers to.")
 
 # Method
@@ -486,7 +492,7 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 # Groups that commands share
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
-COLUMNS = (LABEL, PROB, LOGPROB, LOGIT, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
+COLUMNS = (LABEL, PROB, LOGPROB, LOGIT, NORMALISE, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)
 CLUSTER = (ENGINE, MASTER)

@@ -62,31 +62,42 @@ class TableInputs:
 def table_inputs(binding: Binding) -> TableInputs:
     """The columns of a binding, checked as `apply` checks them."""
     values = tuple(Input(name) for name in binding.score.columns)
-    valid = _validity(values, probabilities=binding.score.kind == "prob")
+    valid = _validity(values, binding)
     score = tuple(terms.choose(valid, one, None) for one in _score(values, binding))
     return TableInputs(score, {feature.name: Input(feature.name, feature.role) for feature in binding.features}, valid)
 
 
-def _validity(values: tuple[Input, ...], *, probabilities: bool) -> Condition:
+def _validity(values: tuple[Input, ...], binding: Binding) -> Condition:
     """The condition that no value is null, NaN or infinite, and that probabilities lie in [0, 1] and add up to 1."""
+    probabilities = binding.score.kind == "prob"
     low, high = (-SLACK, 1.0 + SLACK) if probabilities else (-_MOST, _MOST)
     conditions: list[Condition] = [each for value in values for each in (value >= low, value <= high)]
     if probabilities and len(values) > 1:
         whole = terms.total(values)
-        conditions += [whole >= 1.0 - SUM_SLACK, whole <= 1.0 + SUM_SLACK]
+        within = [whole >= 1.0 - SUM_SLACK, whole <= 1.0 + SUM_SLACK]
+        conditions += [whole > 0.0] if binding.normalise else within
     return Every(tuple(conditions))
 
 
 def _score(values: tuple[Input, ...], binding: Binding) -> Terms:
     probabilities = binding.score.kind == "prob"
     if len(values) == 1 or not binding.binary:
-        return terms.scores(values) if probabilities else values
+        return terms.scores(_normalised(values)) if probabilities else values
     positive = binding.classes.index(index_order(binding)[1])
     pair = (values[positive], values[1 - positive])
     if not probabilities:
         return (pair[0] - pair[1],)
     logs = terms.logits(pair)
     return (terms.drawn_in(logs[0] - logs[1]),)
+
+
+def _normalised(values: Terms) -> Terms:
+    """The probabilities of classes as `apply` normalises them."""
+    if len(values) == 1:
+        return values
+    whole = terms.total(values)
+    rough = Some((whole > 1.0 + SLACK, whole < 1.0 - SLACK))
+    return tuple(one / terms.choose(rough, whole, 1.0) for one in values)
 
 
 Values: TypeAlias = "list[float | str | bool | None]"

@@ -33,6 +33,8 @@ def measured(data: DataFacts, binding: JsonObject, more: Sequence[Pair] = ()) ->
     parts.append(f"{data.rows:,} rows")
     if data.rows_bad:
         parts.append(f"{data.rows_bad:,} of them left out as bad")
+    if data.rows_normalised:
+        parts.append(f"{data.rows_normalised:,} with probabilities divided by their sum")
     if data.units is not None and not data.units["in_order"]:
         parts.append(f"{data.units['count']:,} units by {data.units['column']}")
     if isinstance(data.label_rate, Mapping):

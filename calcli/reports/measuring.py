@@ -335,21 +335,31 @@ def report_on(
 def data_facts(loaded: Loaded) -> DataFacts:
     """The report's `data`."""
     source, binding = loaded.source, loaded.binding
+    counts = (loaded.rows + loaded.copies, loaded.rows_bad, loaded.rows_normalised)
     if binding.regression:
-        return facts_of(source, binding, loaded.rows + loaded.copies, loaded.rows_bad, loaded.batch.weights)
+        return facts_of(source, binding, counts, loaded.batch.weights)
     units = loaded.batch.units
     share = class_weights(loaded.batch.labels, loaded.batch.weight, len(binding.classes))
-    return facts_of(source, binding, loaded.rows + loaded.copies, loaded.rows_bad, share, units)
+    return facts_of(source, binding, counts, share, units)
 
 
 def facts_of(
-    source: Source, binding: Binding, rows: int, rows_bad: int, share: FloatArray, units: SamplingUnits | None = None
+    source: Source,
+    binding: Binding,
+    counts: tuple[int, int, int],
+    share: FloatArray,
+    units: SamplingUnits | None = None,
 ) -> DataFacts:
-    """The report's `data`, from the weight of each class (of amounts: from weights of any parts of the rows)."""
+    """The report's `data`, from the numbers of all rows, of bad and of normalised ones, and the weight of each class.
+
+    Of amounts, these are weights of any parts of the rows.
+    """
+    rows, rows_bad, rows_normalised = counts
     return DataFacts(
         files=tuple(file.to_json() for file in source.files()),
         rows=rows,
         rows_bad=rows_bad,
+        rows_normalised=rows_normalised,
         weight_sum=float(share.sum()),
         label_rate=label_rate(share, binding),
         units=None if units is None else units_fact(units),

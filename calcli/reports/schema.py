@@ -132,7 +132,8 @@ class ReportWarning:
 class DataFacts:
     """The rows that were measured.
 
-    `units` says by which column rows belong together, how many units there are, and whether they are moments in order.
+    `rows_normalised` counts rows whose probabilities did not add up to 1 and were divided by their sum. `units` says by
+    which column rows belong together, how many units there are, and whether they are moments in order.
     """
 
     files: tuple[Mapping[str, Json], ...]
@@ -141,6 +142,7 @@ class DataFacts:
     weight_sum: float
     label_rate: float | Mapping[str, float] | None
     units: Mapping[str, Json] | None = None
+    rows_normalised: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

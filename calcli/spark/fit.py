@@ -115,7 +115,7 @@ def fit(request: FitRequest, listener: Listener) -> FitResult | None:
         rows_held_out,
         planned=planned,
     )
-    data = facts_of(example, rows.binding, passed.count.rows_counted, passed.count.rows_bad, known.weight)
+    data = facts_of(example, rows.binding, passed.count.facts, known.weight)
     report = _report(request, learned, data, rows.binding, known, measured)
     return keep(request, learned, rows.binding, report, guard, target)
 

@@ -132,8 +132,10 @@ class MeasuredOthers:
         """The report's `data`, of the whole table."""
         count, batch, binding = self.count, loaded.batch, loaded.binding
         share = self.total.weight + class_weights(batch.labels, batch.weight, len(binding.classes))
-        rows = loaded.rows + loaded.copies + count.rows_counted
-        return facts_of(loaded.source, binding, rows, loaded.rows_bad + count.rows_bad, share, batch.units)
+        rows, bad, normalised = count.facts
+        sampled = (loaded.rows + loaded.copies, loaded.rows_bad, loaded.rows_normalised)
+        counts = (rows + sampled[0], bad + sampled[1], normalised + sampled[2])
+        return facts_of(loaded.source, binding, counts, share, batch.units)
 
 
 def refuse_auto_bins(options: Options) -> None:

@@ -19,7 +19,9 @@ from calcli.tables.features import UNIT, find_features, known_features, words_am
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class
 from calcli.tables.paths import reading
 from calcli.tables.scores import (
+    DOUBTFUL,
     LOOKED_AT,
+    STEMS,
     Candidate,
     ClassSpec,
     FirstRows,
@@ -27,6 +29,7 @@ from calcli.tables.scores import (
     find_scores,
     fitted_score,
     named_score,
+    score_inside,
 )
 from calcli.tables.source import Source, hint_inside
 from calcli.tables.weights import WeightSums
@@ -133,14 +136,18 @@ class _Binder:
             )
         # 3. weight and node id; a column has one role, scores are numbers, two scores agree
         binding = self._binding(label, classes, chosen.score)
+        named = (self.known, self.flags.prob, self.flags.logit) != (None, None, None)
         for candidate in candidates:
             _check_score_types(self.source, candidate.score)
-            named = (self.known, self.flags.prob, self.flags.logit) != (None, None, None)
             if candidate.doubtful and not named and rows.decided(candidate.score):
                 raise DataError(
                     f"{candidate} holds 0 and 1 only: predicted classes, not probabilities",
                     hint=f"name the probabilities with --prob COL; if there are no others, use {candidate.flag}",
                 )
+        beside = {name for one in candidates for name in (one.stem, *one.score.columns)} | set(DOUBTFUL)
+        other = next((name for name in STEMS if name in names and name not in beside), None)
+        if other is not None and len(classes.values) == 2 and not named:
+            self.notes.append(f"{chosen} is the score, because {other!r} holds no probabilities")
         if chosen.from_one:
             self.notes.append(
                 f"{chosen} are taken in order for the classes {classes.values[0]} … {classes.values[-1]}, which count "
@@ -207,9 +214,15 @@ class _Binder:
             score=score,
             weight=self._weight(),
             weight_kind=weight_kind,
+            normalise=flags.normalise or (known is not None and known.normalise),
             node_id=None if score is NO_SCORE else self._node_id(),
         )
         _check_roles(binding)
+        if flags.normalise and (score.kind == "logit" or len(score.columns) == 1):
+            raise UsageError(
+                "--normalise divides the probabilities of the classes by their sum",
+                hint=f"leave it out: {score.columns[0]!r} is no column of several" if score.columns else None,
+            )
         return binding
 
     def _class_spec(self, seen: Labels | None) -> ClassSpec:
@@ -303,7 +316,8 @@ def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
     """The binding with another score: a column of probabilities, or a column ``<stem>_<class>`` for each class."""
     spec = ClassSpec(Labels(binding.label_type, binding.classes), fixed=True)
     source.find(stem)
-    score = named_score(source.columns, stem, "prob", spec, flag="--score").score
+    inside = score_inside(source, stem, "prob", spec)
+    score = (inside or named_score(source.columns, stem, "prob", spec, flag="--score")).score
     other = replace(binding, score=score, features=(), dropped=(), notes=())
     _check_roles(other)
     _check_score_types(source, score)

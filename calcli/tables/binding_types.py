@@ -33,6 +33,7 @@ class Flags:
     ignore: tuple[str, ...] = ()
     classes: tuple[str, ...] | None = None
     node_id: str | None = None
+    normalise: bool = False
     logprob: InitVar[str | None] = None
 
     def __post_init__(self, logprob: str | None) -> None:
@@ -106,6 +107,9 @@ class Binding:
     weight_scale: WeightScale = field(default=UNSCALED, compare=False)
     """The scale of this table's weights; manifests do not keep it, because it belongs to these rows."""
 
+    normalise: bool = False
+    """Whether the probabilities of a row are divided by their sum, however far it is from 1."""
+
     notes: tuple[str, ...] = ()
     """Sentences for the user about choices that were made."""
 
@@ -131,6 +135,7 @@ class Binding:
             "feature_types": [{"role": feature.role, "dtype": feature.dtype} for feature in self.features],
             "dropped": [{"column": gone.column, "reason": gone.reason} for gone in self.dropped],
             "node_id": self.node_id,
+            "normalise": self.normalise,
             "notes": list(self.notes),
         }
 
@@ -151,6 +156,7 @@ class Binding:
             dropped=tuple(Dropped(gone["column"], gone["reason"]) for gone in d["dropped"]),
             node_id=d.get("node_id"),
             weight_kind=d.get("weight_kind") or "importance",
+            normalise=bool(d.get("normalise", False)),
             notes=tuple(d.get("notes", ())),
         )
         binding._check()

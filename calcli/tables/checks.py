@@ -34,6 +34,8 @@ from calcli.tables.source import Source
 
 Mask = NDArray[np.bool_]
 
+SUMS = "the probabilities do not add up to 1"
+
 
 def summary(wrong: Mapping[str, Mask]) -> tuple[Mask | None, dict[str, int], tuple[int, str] | None]:
     """`Checked.bad`, `why` and `first` of a chunk whose bad rows were marked."""
@@ -58,6 +60,9 @@ class Checked:
     first: tuple[int, str] | None = None
     """The first bad row (from 0, in this chunk) and its reason."""
 
+    normalised: int = 0
+    """How many good rows have probabilities that were divided by their sum, because it was not 1."""
+
     def __len__(self) -> int:
         raise NotImplementedError
 
@@ -75,6 +80,7 @@ class Count:
         self.rows = 0
         self.rows_bad = 0
         self.copies = 0
+        self.normalised = 0
         self.why: Counter[str] = Counter()
         self.first: tuple[int, str] | None = None
 
@@ -83,6 +89,7 @@ class Count:
         both = Count(self.name, keep_going=self.keep_going)
         both.rows, both.rows_bad = self.rows + other.rows, self.rows_bad + other.rows_bad
         both.copies, both.why = self.copies + other.copies, self.why + other.why
+        both.normalised = self.normalised + other.normalised
         return both
 
     def see(self, chunk: Checked) -> None:
@@ -92,10 +99,16 @@ class Count:
             self.why.update(chunk.why)
             self.first = self.first or (self.rows + chunk.first[0], chunk.first[1])
         self.rows += len(chunk)
+        self.normalised += chunk.normalised
 
     def repeat(self, counts: IntArray) -> None:
         """Note how many rows each good row of the last chunk stands for."""
         self.copies += int(counts.sum()) - len(counts)
+
+    @property
+    def facts(self) -> tuple[int, int, int]:
+        """The numbers of rows, of bad and of normalised ones, as reports have them."""
+        return self.rows_counted, self.rows_bad, self.normalised
 
     @property
     def rows_counted(self) -> int:
@@ -120,6 +133,7 @@ class Count:
         reasons = ", ".join(
             f"{reason}: {count:,}" for reason, count in sorted(self.why.items(), key=lambda item: -item[1])
         )
+        others = "or add --normalise, which divides them by their sum, " if SUMS in self.why else ""
         message = f"{self.name} has {bad:,} bad row{'' if bad == 1 else 's'} of {self.rows:,}"
         if len(self.why) == 1:
             message += f": {next(iter(self.why))}{f' (first in row {first[0] + 1})' if first else ''}"
@@ -128,7 +142,7 @@ class Count:
         hint = (
             None
             if bad == self.rows
-            else "correct them, or add --bad-rows null, which leaves them out (apply: writes null for them)"
+            else f"correct them, {others}or add --bad-rows null, which leaves them out (apply: writes null for them)"
         )
         return DataError(message, hint=hint)
 
@@ -214,7 +228,7 @@ def encode(
     """
     wrong: dict[str, Mask] = {}  # reason: rows that are bad for it
     # 1. score, label or amount, weight, features, node ids; bad rows are marked
-    score, prob = _score(frame, score_values(frame, binding) if values is None else values, binding, wrong)
+    score, prob, rough = _score(frame, score_values(frame, binding) if values is None else values, binding, wrong)
     indices = target = weight = None
     if label and binding.label is not None and binding.regression:
         target = _amount(frame[binding.label], "label", wrong)
@@ -236,7 +250,9 @@ def encode(
         indices = None if indices is None else np.where(bad, 0, indices)
         weight = None if weight is None else np.where(bad, 0.0, weight)
         target = None if target is None else np.where(bad, 0.0, target)
-    return Encoded(Batch(score, indices, weight, columns, target, node, prob), bad=bad, why=why, first=first)
+    normalised = 0 if rough is None else int((rough if bad is None else rough & ~bad).sum())
+    batch = Batch(score, indices, weight, columns, target, node, prob)
+    return Encoded(batch, bad=bad, why=why, first=first, normalised=normalised)
 
 
 def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:
@@ -252,16 +268,16 @@ def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:
 
 def _score(
     frame: pl.DataFrame, values: FloatArray, binding: Binding, wrong: dict[str, Mask]
-) -> tuple[FloatArray, FloatArray | None]:
-    """The score, and the probabilities that it was made of, if it was."""
+) -> tuple[FloatArray, FloatArray | None, Mask | None]:
+    """The score, the probabilities that it was made of, if it was, and the rows in which they were divided by a sum."""
     if not binding.score.columns:
-        return values, None
+        return values, None, None
     if not np.isfinite(values).all():
         mark_missing(frame.select(binding.score.columns).get_columns(), values, "the score", wrong)
         mark(wrong, "the score is infinite", in_any(np.isinf(values)) & ~in_any(np.isnan(values)))
     if binding.score.kind == "prob":
         return _score_from_probabilities(values, binding, wrong)
-    return (_two_columns(values, binding) if values.ndim == 2 and binding.binary else values), None
+    return (_two_columns(values, binding) if values.ndim == 2 and binding.binary else values), None, None
 
 
 def in_any(mask: Mask) -> Mask:
@@ -288,25 +304,28 @@ def mark_missing(columns: Sequence[pl.Series], values: FloatArray, name: str, wr
 
 def _score_from_probabilities(
     values: FloatArray, binding: Binding, wrong: dict[str, Mask]
-) -> tuple[FloatArray, FloatArray]:
-    """Log-odds or log-probabilities, and the probabilities; rows that hold none are marked."""
-    with np.errstate(invalid="ignore", over="ignore"):
+) -> tuple[FloatArray, FloatArray, Mask | None]:
+    """Log-odds or log-probabilities, and the probabilities; rows that hold none are marked, and those divided told."""
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         outside = (values < -SLACK) | (values > 1.0 + SLACK)
         if values.ndim == 1:
             mark(wrong, "the probability is outside [0, 1]", outside)
-            return scores(values), np.clip(values, 0.0, 1.0)
+            return scores(values), np.clip(values, 0.0, 1.0), None
         whole = values.sum(axis=1)
         mark(wrong, "a probability is outside [0, 1]", in_any(outside))
-        mark(wrong, "the probabilities do not add up to 1", np.abs(whole - 1.0) > SUM_SLACK)
+        if binding.normalise:
+            mark(wrong, "the probabilities are all 0", whole <= 0.0)
+        else:
+            mark(wrong, SUMS, np.abs(whole - 1.0) > SUM_SLACK)
         # float32 rounds sums by less than SLACK: such rows are taken as they are, others divided by their sum.
         prob = np.clip(values, 0.0, 1.0)
         rough = np.abs(whole - 1.0) > SLACK
         if rough.any():
             prob = np.where(rough[:, None], prob / prob.sum(axis=1, keepdims=True), prob)
         if not binding.binary:
-            return scores(values), prob
+            return scores(prob), prob, rough
         score = drawn_in(_two_columns(logits(values), binding))
-        return score, prob if index_order(binding) == binding.classes else prob[:, ::-1]
+        return score, prob if index_order(binding) == binding.classes else prob[:, ::-1], rough
 
 
 def _two_columns(values: FloatArray, binding: Binding) -> FloatArray:

@@ -43,6 +43,9 @@ class Loaded:
     copies: int = 0
     """How many more rows the good ones stand for, where weights are counts."""
 
+    rows_normalised: int = 0
+    """How many rows have probabilities that were divided by their sum."""
+
 
 def load(
     source: Source,
@@ -63,7 +66,7 @@ def load(
     scale = Scale(binding.score) if check_scale and binding.score.columns else None
     wanted = Reading([binding], [scale], features=features, label=label)
     batch = join_batches([batch for (batch,), _ in read_rows(tally, wanted)])
-    return Loaded(source, binding, batch, tally.rows, tally.rows_bad, tally.row_numbers, tally.copies)
+    return Loaded(source, binding, batch, tally.rows, tally.rows_bad, tally.row_numbers, tally.copies, tally.normalised)
 
 
 def judge_scale(source: Source, binding: Binding) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn, cast
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
@@ -35,6 +36,9 @@ LATE = (
 """Stems that count in any case, as those above do in another case than theirs, where no column has one of those. Other
 columns of these names stay features."""
 
+VECTOR = ["type", "size", "indices", "values"]
+"""The fields of a vector of Spark's machine learning, as Parquet has it."""
+
 LOOKED_AT = 10_000
 """The number of rows that tell whether a column could be a score."""
 
@@ -43,8 +47,8 @@ INTEGER = re.compile(r"-?(0|[1-9]\d*)")
 SLACK = 1e-6
 """How far outside [0, 1] a probability may be, because float32 rounds."""
 
-SUM_SLACK = 1e-3
-"""How far the probabilities of a row may sum from 1."""
+SUM_SLACK = 1e-2
+"""How far the probabilities of a row may sum from 1: five classes rounded to three digits miss it by .0025."""
 
 ENOUGH = 20
 """With fewer rows, logits are not suspected to be probabilities."""
@@ -82,7 +86,8 @@ class Candidate:
     @property
     def doubtful(self) -> bool:
         """Whether its name is one that predicted classes have too."""
-        return self.stem in DOUBTFUL or self.stem not in STEMS
+        known = self.stem in STEMS or self.stem.rpartition("_")[0] in OF_ONE_CLASS
+        return self.stem in DOUBTFUL or not known
 
     @property
     def flag(self) -> str:
@@ -143,11 +148,15 @@ def find_scores(names: Sequence[str], flags: Flags, spec: ClassSpec, rows: First
     """The score columns: one candidate, or two if there are logits and probabilities."""
     if flags.prob is not None and flags.logit is not None:
         raise UsageError("--prob and --logit are both given", hint="give only one of them")
-    if flags.prob is not None:
-        return [named_score(names, flags.prob, "prob", spec, flag="--prob")]
-    if flags.logit is not None:
-        return [named_score(names, flags.logit, "logit", spec, flag="--logit")]
-    candidates = _by_name(names, spec, flags.positive, rows)
+    for kind, value in (("prob", flags.prob), ("logit", flags.logit)):
+        if value is not None:
+            inside = score_inside(rows.source, value, cast("ScoreKind", kind), spec)
+            return [inside or named_score(names, value, cast("ScoreKind", kind), spec, flag=f"--{kind}")]
+    nested = [name for name in STEMS if name in names and _is_nested(rows.source, name)]
+    candidates = _by_name([name for name in names if name not in nested], spec, flags.positive, rows)
+    if all(one.doubtful for one in candidates):
+        parts = [score_inside(rows.source, name, STEMS[name], spec) for name in nested]
+        candidates = [one for one in parts if one is not None] or candidates
     for kind in ("logit", "prob"):
         same = [candidate for candidate in candidates if candidate.score.kind == kind]
         if len(same) > 1:
@@ -158,6 +167,50 @@ def find_scores(names: Sequence[str], flags: Flags, spec: ClassSpec, rows: First
     if not candidates:
         _refuse_without_score(names, spec, rows)
     return candidates
+
+
+def _is_nested(source: Source, name: str) -> bool:
+    return not source.holds_text(name) and name in source.columns and source.schema[name].is_nested()
+
+
+def score_inside(source: Source, name: str, kind: ScoreKind, spec: ClassSpec) -> Candidate | None:
+    """The items or fields of a nested column, one for each class; None for other columns.
+
+    Fields have the names of the classes, items their order. A dense vector of Spark's machine learning is a list.
+    """
+    if not _is_nested(source, name):
+        return None
+    path, dtype = name, source.schema[name]
+    if isinstance(dtype, pl.Struct) and [field.name for field in dtype.fields] == VECTOR:
+        path, dtype = f"{name}.values", pl.List(pl.Float64)
+    if isinstance(dtype, pl.Struct):
+        ends = {field.name: f"{path}.{field.name}" for field in dtype.fields}
+    else:
+        ends = {str(index): f"{path}[{index}]" for index in range(_length(source, path, dtype))}
+    found = per_class([], name, kind, spec, ends=ends)
+    if found is None:
+        holds = ", ".join(list(ends)[:8]) if isinstance(dtype, pl.Struct) else f"{len(ends)} items"
+        labels = "" if spec.labels is None else ", ".join(map(class_text, spec.labels.values[:8]))
+        raise DataError(
+            f"{name!r} holds {holds}, which are not the classes {labels}",
+            hint="name as many classes as there are, in their order: --classes a,b,c",
+        )
+    source.find(*found.score.columns)
+    return found
+
+
+def _length(source: Source, path: str, dtype: pl.DataType) -> int:
+    """The number of items in every row of a column of lists."""
+    if isinstance(dtype, pl.Array):
+        return dtype.size
+    source.find(path)
+    count = pl.col(path).list.len()
+    with reading(source.name):
+        least, most = source.raw.select(count.min().alias("least"), count.max()).collect(engine="streaming").row(0)
+    if least is None or least != most:
+        counts = "no lists" if least is None else f"lists of {least} to {most} items"
+        raise DataError(f"{path!r} holds {counts}; a score for each class is expected in every row")
+    return int(most)
 
 
 def fitted_score(names: Sequence[str], score: Score, spec: ClassSpec, rows: FirstRows) -> Candidate:
@@ -262,13 +315,20 @@ def _with_stems(names: Sequence[str], spec: ClassSpec, kinds: Mapping[str, Score
 
 
 def per_class(
-    names: Sequence[str], stem: str, kind: ScoreKind, spec: ClassSpec, *, from_one: bool = False
+    names: Sequence[str],
+    stem: str,
+    kind: ScoreKind,
+    spec: ClassSpec,
+    *,
+    from_one: bool = False,
+    ends: Mapping[str, str] | None = None,
 ) -> Candidate | None:
     """The columns ``<stem>_<class>`` or ``<stem>_0 .. K-1``, if there is one for each class.
 
-    With `from_one` those that are ``<stem>_1 .. K`` for the classes 0 .. K-1, in order.
+    With `from_one` those that are ``<stem>_1 .. K`` for the classes 0 .. K-1, in order; `ends` are other names for the
+    columns, by class.
     """
-    ends = _ends(names, stem)
+    ends = _ends(names, stem) if ends is None else ends
     if len(ends) < 2:
         return None
     if spec.labels is not None and spec.fixed:

@@ -173,7 +173,7 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
         with stage(listener, "reading" if request.engine == "local" else "reading on Spark"):
             passed = table.run(tracing)
         binding, count = tracing.scores[0].binding, passed.count
-        data = facts_of(example, binding, count.rows_counted, count.rows_bad, passed.total.share)
+        data = facts_of(example, binding, count.facts, passed.total.share)
     curves = passed.total.builder.curves()
     if request.by:
         curves = tuple(curve for curve in curves if curve.points)

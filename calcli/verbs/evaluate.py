@@ -227,7 +227,7 @@ class _Evaluation:
                     rows = rows if context.units is None else replace(rows, together=context.units.rank)
                     measured = self._from_rows(rows, class_names(binding), context)
             count, share = passed.count, passed.total.share
-            facts = facts_of(example, binding, count.rows_counted, count.rows_bad, share)
+            facts = facts_of(example, binding, count.facts, share)
             report = report_on(
                 "evaluate",
                 request.seed,

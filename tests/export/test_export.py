@@ -136,6 +136,23 @@ def test_endings_come_along(here: Path, classes: int, exact: bool) -> None:
     assert_same(in_duckdb(table, ExportRequest("kept", shape="query", table='"the table"')), applied("kept", table))
 
 
+@pytest.mark.parametrize("normalise", [False, True])
+def test_probabilities_that_do_not_add_up_to_1_are_divided_as_they_are_by_apply(here: Path, normalise: bool) -> None:
+    rng = np.random.default_rng(0)
+    prob = rng.dirichlet(np.ones(3), size=400)
+    wrong = prob * rng.uniform(0.985, 1.0, size=(400, 1))
+    names = ["prob_a", "prob_b", "prob_c"]
+    label = pl.Series("label", list("abc")).gather((prob.cumsum(axis=1) > rng.uniform(size=(400, 1))).argmax(axis=1))
+    frame = pl.DataFrame(wrong, schema=names).with_columns(label)
+    flags = calcli.Flags(normalise=normalise)
+    fitted = calcli.fit(frame, method="vector", flags=flags, bad_rows="null", output="kept", holdout="none")
+    assert fitted.report.data.rows_normalised == (400 if normalise else (wrong.sum(axis=1) >= 0.99).sum())
+    table = frame.drop("label")
+    got = in_duckdb(table, ExportRequest("kept", shape="query", table='"the table"'))
+    assert_same(got, applied("kept", table))
+    assert got["calibrated_a"].null_count() == (0 if normalise else (wrong.sum(axis=1) < 0.99).sum())
+
+
 def test_names_are_quoted(here: Path) -> None:
     name = """lo"git'; DROP TABLE x --"""
     frame = clicks(400).select("label", pl.col("logit").alias(name))

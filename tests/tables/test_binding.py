@@ -153,6 +153,18 @@ def test_refusals(label: str, names: list[str], flags: dict[str, Any], message: 
     assert caught.value.exit_code == code
 
 
+def test_the_division_by_sums_is_for_the_columns_of_classes_and_stays_in_the_artifact() -> None:
+    data = columns("012", ["p_0", "p_1", "p_2"])
+    known = bind(table(data), Flags(normalise=True))
+    assert known.normalise
+    assert Binding.from_json(json.loads(json.dumps(known.to_json()))) == known
+    assert bind(table(data), known=known).normalise
+    assert not bind(table(data)).normalise
+    for names in (["prob"], ["logit_0", "logit_1"]):
+        with pytest.raises(UsageError, match="--normalise divides the probabilities of the classes by their sum"):
+            bound("01", names, Flags(normalise=True))
+
+
 @pytest.mark.parametrize("name", ["y_pred", "prediction"])
 def test_predicted_classes_are_no_scores_unless_they_are_named(tmp_path: Path, name: str) -> None:
     data = {"y_true": [0, 1, 1, 0], name: [0, 1, 0, None], "x": [1.5, 2.5, 1.5, 2.5]}
@@ -193,6 +205,12 @@ def test_probabilities_beside_decisions_and_grades_are_the_score(
     with open_source(put(tmp_path / f"a.{suffix}", pl.DataFrame(data))) as source:
         binding = bind(source, features=False)
     assert (binding.label, binding.score) == (label, Score("prob", (score,)))
+    passed_over = [f"{score} is the score, because 'score' holds no probabilities"] if "score" in data else []
+    assert list(binding.notes) == passed_over
+
+
+def test_one_column_of_the_positive_class_is_not_asked_whether_it_holds_decisions() -> None:
+    assert bind(table({"label": DECIDED, "proba_1": DECIDED}), features=False).score.columns == ("proba_1",)
 
 
 def test_classes_that_columns_count_from_1_are_said() -> None:

@@ -46,6 +46,45 @@ def test_logits_are_taken_as_they_are() -> None:
     assert chunk.why == {}
 
 
+FIVE = np.random.default_rng(0).dirichlet(np.ones(5), size=500)
+NAMES = ("a", "b", "c", "d", "e")
+
+
+def of_five(prob: np.ndarray, **more: Any) -> Encoded:
+    bound = binding("prob", *NAMES, classes=(0, 1, 2, 3, 4), positive=None, **more)
+    return encoded(dict(zip(NAMES, prob.T, strict=True)), bound)
+
+
+@pytest.mark.parametrize(
+    ("given", "normalise"),
+    [
+        (FIVE.round(3), False),
+        (0.999 * FIVE, False),
+        (0.991 * FIVE, False),
+        (FIVE * np.linspace(0.1, 1.0, 500)[:, None], True),
+    ],
+)
+def test_rows_of_classes_are_divided_by_their_sum(given: np.ndarray, normalise: bool) -> None:
+    chunk = of_five(given, normalise=normalise)
+    assert chunk.bad is None
+    assert chunk.normalised == (np.abs(given.sum(axis=1) - 1.0) > 1e-6).sum() > 100
+    whole = of_five(given / given.sum(axis=1, keepdims=True))
+    assert whole.normalised == 0
+    np.testing.assert_allclose(chunk.batch.score, whole.batch.score, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(np.asarray(chunk.batch.prob), np.asarray(whole.batch.prob), rtol=1e-12)
+
+
+def test_rows_that_are_not_near_1_are_divided_only_if_that_is_asked_for() -> None:
+    given = np.vstack([FIVE[:3] * [[1.0], [0.98], [1.02]], np.zeros(5)])
+    given[2] = [0.51, 0.51, 0.0, 0.0, 0.0]
+    assert of_five(given).why == {"the probabilities do not add up to 1": 3}
+    chunk = of_five(given, normalise=True)
+    assert (chunk.why, chunk.normalised) == ({"the probabilities are all 0": 1}, 2)
+    source = table({"label": [0, 1, 0, 1], **dict(zip(NAMES, given.T, strict=True))})
+    with pytest.raises(DataError, match="add --normalise, which divides them by their sum"):
+        load(source, binding("prob", *NAMES, classes=(0, 1, 2, 3, 4), positive=None), features=False)
+
+
 @pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt64, pl.Float32, pl.Decimal(10, 2), pl.String])
 def test_scores_of_any_numeric_type(dtype: Any) -> None:
     chunk = encode(

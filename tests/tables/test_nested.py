@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from calcli.errors import DataError
-from calcli.tables.binding import bind_unscored
-from calcli.tables.binding_types import Flags
+from calcli.tables.binding import bind, bind_score, bind_unscored
+from calcli.tables.binding_types import Flags, Score
 from calcli.tables.features import model_features
+from calcli.tables.load import load
 from calcli.tables.source import Source, open_source
 from tests.support.tables import put, put_text
 
@@ -101,3 +103,52 @@ def test_a_table_without_a_score_is_bound_by_paths() -> None:
         binding = bind_unscored(source, Flags(label="m.y", features=("doc.x",)))
         assert (binding.label, [feature.name for feature in binding.features]) == ("m.y", ["doc.x"])
         assert [one.name for one in model_features(source, ["doc.x", "doc.z"], (), None)] == ["doc.x", "doc.z"]
+
+
+THREE = np.random.default_rng(0).dirichlet(np.ones(3), size=60)
+LABEL = [0, 1, 2] * 20
+VECTORS = [{"type": 1, "size": None, "indices": None, "values": row} for row in THREE.tolist()]
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (pl.Series(THREE.tolist()), ["{}[0]", "{}[1]", "{}[2]"]),
+        (pl.Series(THREE.tolist(), dtype=pl.Array(pl.Float64, 3)), ["{}[0]", "{}[1]", "{}[2]"]),
+        (pl.DataFrame(THREE[:, ::-1], schema=["2", "1", "0"]).to_struct(), ["{}.0", "{}.1", "{}.2"]),
+        (pl.Series(VECTORS), ["{}.values[0]", "{}.values[1]", "{}.values[2]"]),
+    ],
+    ids=["list", "array", "struct", "vector of Spark"],
+)
+@pytest.mark.parametrize("name", ["probs", "probability"])
+def test_the_classes_in_one_nested_column_are_read_as_columns_are(
+    tmp_path: Path, values: pl.Series, names: list[str], name: str
+) -> None:
+    flat = open_source(pl.DataFrame(THREE, schema=["p_0", "p_1", "p_2"]).with_columns(label=pl.Series(LABEL)))
+    expected = load(flat, bind(flat, features=False), features=False).batch
+    frame = pl.DataFrame({"label": LABEL, "prediction": [float(one) for one in LABEL], name: values})
+    flags = Flags() if name == "probability" else Flags(prob=name)
+    for suffix in ("parquet", "ndjson", "ipc"):
+        with open_source(put(tmp_path / f"a.{suffix}", frame)) as source:
+            binding = bind(source, flags)
+            found = load(source, binding, features=False).batch
+            assert binding.score == Score("prob", tuple(one.format(name) for one in names))
+            assert binding.features == ()
+            np.testing.assert_array_equal(found.score, expected.score)
+        with open_source(tmp_path / f"a.{suffix}") as source:
+            again = load(source, bind(source, known=binding, features=False), features=False).batch
+            np.testing.assert_array_equal(again.score, expected.score)
+            assert bind_score(source, binding, name).score == binding.score
+
+
+def test_a_nested_column_of_two_classes_or_of_text_and_a_sparse_one() -> None:
+    two = pl.DataFrame({"label": ["no", "yes"] * 10, "probs": [{"no": 0.4, "yes": 0.6}] * 20})
+    assert bind(open_source(two), Flags(prob="probs"), features=False).score.columns == ("probs.no", "probs.yes")
+    text = pl.DataFrame({"label": ["a", "b", "c"] * 20, "probs": THREE.tolist()})
+    with pytest.raises(DataError, match=r"'probs' holds 3 items, which are not the classes a, b, c; .*--classes a,b,c"):
+        bind(open_source(text), Flags(prob="probs"))
+    chosen = bind(open_source(text), Flags(prob="probs", classes=("c", "a", "b")), features=False)
+    assert (chosen.classes, chosen.score.columns) == (("c", "a", "b"), ("probs[0]", "probs[1]", "probs[2]"))
+    sparse = [{**VECTORS[0], "type": 0, "size": 3, "indices": [0, 2], "values": [0.5, 0.5]}, *VECTORS[1:]]
+    with pytest.raises(DataError, match=r"'probs.values' holds lists of 2 to 3 items"):
+        bind(open_source(pl.DataFrame({"label": LABEL, "probs": sparse})), Flags(prob="probs"))
