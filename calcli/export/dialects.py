@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import sqlglot
 from sqlglot import exp
 
 from calcli.errors import UsageError, unknown_name
@@ -296,3 +297,9 @@ def quoted(name: str, dialect: Dialect) -> str:
     if "${" in name and dialect.name in ("spark", "databricks"):
         raise UsageError(f"the name {name!r} holds ${{, which {dialect.name} substitutes", hint="rename the column")
     return str(exp.to_identifier(name, quoted=True).sql(dialect=dialect.name))
+
+
+def quotes(dialect: Dialect) -> dict[str, str]:
+    """The ends of quoted names by their beginnings, with standard SQL's."""
+    own = sqlglot.Dialect.get_or_raise(dialect.name).tokenizer_class.IDENTIFIERS
+    return {'"': '"'} | dict((one, one) if isinstance(one, str) else one for one in own)
