@@ -60,7 +60,7 @@ class DirectoryWriter:
 
 
 @contextmanager
-def locked_directory(directory: Path, timeout: float) -> Iterator[DirectoryWriter]:
+def locked_directory(directory: Path, timeout: float | None) -> Iterator[DirectoryWriter]:
     """Hold the lock; at the end leftovers go, and all traces of a failed first write."""
     made: list[Path] = []
     with files.disk_errors(f"cannot write {directory}"):

@@ -175,5 +175,5 @@ def alone_with(state: Path | Url) -> Iterator[stores.Version | None]:
         return
     files.target_of(state)
     lock = state.absolute().with_name(f".{state.name}.lock")
-    with files.disk_errors(f"cannot write {state}"), files.locked(lock, timeout=60.0, made=[]):
+    with files.disk_errors(f"cannot write {state}"), files.locked(lock, timeout=None, made=[]):
         yield None
