@@ -250,6 +250,8 @@ class FittedMethod:
         factors = self.post_processing.prior_ratio
         if factors is not None and (len(factors) != self.classes or not all(0 < one <= LARGEST for one in factors)):
             raise ValueError(f"its base rates have changed by {factors}")
+        if self.spec.one_vs_rest(self.classes) and len(self.state.params) != self.classes:
+            raise ValueError(f"it has {len(self.state.params)} parts, and not one for each of {self.classes} classes")
         check_numbers(self.state, bound_method(self.spec, self.classes).holds(self.classes), self.classes)
         return self
 

@@ -121,11 +121,11 @@ def agree(model: Model, table: pl.DataFrame, interpreter: Any, forgery: str) -> 
     text = sql.query(outputs, DIALECTS["duckdb"], '"the table"', None)
     formula = json.loads(json.dumps(document(outputs), allow_nan=False))
     found = {
-        "SQL": connection.sql(text).pl().select(outputs),
+        "SQL": connection.sql(text).pl().select(list(outputs)),
         "JSON": pl.DataFrame([interpreter(formula, one) for one in table.to_dicts()], infer_schema_length=None),
     }
     for language, of_language in found.items():
-        numbers = of_language.select(outputs).to_numpy().astype(float)
+        numbers = of_language.select(list(outputs)).to_numpy().astype(float)
         np.testing.assert_allclose(numbers, expected, rtol=0, atol=1e-9, err_msg=f"{forgery} in {language}")
     of_onnx = onnx.run(onnx.model(outputs, "", float32=False), onnx.columns(table, outputs, float32=False))
     np.testing.assert_allclose(np.column_stack(of_onnx), expected, rtol=0, atol=1e-9, err_msg=f"{forgery} in ONNX")
