@@ -17,7 +17,7 @@ import typer
 from calcli.cli.process import THREAD_VARIABLES, variable_of, write_stderr
 from calcli.cli.screen import is_terminal
 from calcli.errors import UsageError
-from calcli.numeric.threads import processors
+from calcli.numeric.threads import check_addresses, processors
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -140,6 +140,8 @@ def with_options(options: Sequence[Option]) -> Callable[[Callable[[Arguments], N
     def declare(function: Callable[[Arguments], None]) -> Callable[..., None]:
         def run(**parsed: Any) -> None:
             arguments = Arguments({option.field: option.value(parsed[option.field]) for option in options})
+            if not arguments.keys().isdisjoint(("data", "artifact", "ensemble")):  # it reads tables or arrays
+                check_addresses()
             with _settings_of_stores(arguments.get("storage_option")), _patience(arguments):
                 function(arguments)
 

@@ -247,3 +247,16 @@ def test_whoever_waits_for_a_lock_says_so_and_gives_up(
     assert said[0] == "calcli: waiting up to 0.1 s for art/.lock: another process is writing to art"
     assert said[-1].startswith("calcli: another calcli is writing to art: it has held art/.lock for 0.1 s")
     assert main(words) == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems hold no process to such a limit")
+@pytest.mark.parametrize("kilobytes", [600_000, 1_000_000, 1_500_000, 2_500_000])
+@pytest.mark.parametrize("words", ["fit train.parquet -m platt -o kept -q", "apply train.platt test.csv -o out.csv"])
+def test_too_few_addresses_end_in_a_line(kilobytes: int, words: str, here: Path) -> None:
+    program = f"ulimit -v {kilobytes} && exec {sys.executable} -m calcli {words}"
+    done = subprocess.run(
+        ["bash", "-c", program], env=environment(), capture_output=True, text=True, timeout=HANGS, check=False
+    )
+    assert done.returncode == 7
+    assert f"may use {kilobytes * 1024 / 1e9:.2f} GB of addresses" in done.stderr
+    assert done.stderr.count("\n") == 1
