@@ -63,8 +63,19 @@ def disk_errors(action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise FileSystemError(f"{action}: {reason}", hint=_HINTS.get(error.errno or 0)) from error
+        reason, hint = os.strerror(error.errno) if error.errno else str(error), _HINTS.get(error.errno or 0)
+        if error.errno == errno.ENOENT and _is_nowhere():
+            reason, hint = "the working directory has been deleted", "change to a directory that exists"
+        raise FileSystemError(f"{action}: {reason}", hint=hint) from error
+
+
+def _is_nowhere() -> bool:
+    """Whether the working directory has been deleted."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def resolved(path: Path) -> Path:
@@ -277,6 +288,10 @@ def locked(path: Path, timeout: float | None, made: list[Path]) -> Iterator[None
             if path.parent.is_dir():
                 raise
             continue  # another writer failed, and removed the directory that it had made
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            raise FileSystemError(f"{path} is a symbolic link, which no lock may be", hint="remove it") from None
         try:
             if not _lock(handle, deadline, path):
                 raise FileSystemError(

@@ -93,11 +93,9 @@ class Numbers:
 
     def check(self, name: str, state: State, sizes: dict[str, int]) -> None:
         """Refuse other numbers with a `ValueError`; new letters are added to `sizes`."""
-        found = state.arrays.get(name)
-        if found is None and self.shape and self.optional:
+        if self.shape and self.optional and name not in state.arrays:
             return
-        if found is None:
-            found = np.array(_parameter(state, name)) if not self.shape else state.arrays[name]
+        found = state.array(name) if self.shape or name in state.arrays else np.array(_parameter(state, name))
         if found.ndim != len(self.shape):
             raise ValueError(f"{name!r} has {found.ndim} sides, not {len(self.shape)}")
         for side, length in zip(self.shape, found.shape, strict=True):

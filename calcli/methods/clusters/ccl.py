@@ -86,6 +86,10 @@ def holds(classes: int) -> Rules:
         "partition/step": Numbers(low=np.finfo(np.float64).tiny, high=np.inf),
         "partition/spread": Numbers(low=0.0),
         "temperature": Numbers(low=0.0),
+        **{
+            f"partition/embedding/encoding/{name}": Numbers(("e",), -MOST, MOST, optional=True)
+            for name in ("median", "mean", "scale")
+        },
     }
 
 
