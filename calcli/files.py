@@ -22,8 +22,10 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -34,6 +36,7 @@ TEMPORARY = ".new-"
 
 _CHUNK = 1 << 24
 _POLL_SECONDS = 0.05
+_UNTOLD_SECONDS = 1.0
 _HINTS = {
     errno.ENOSPC: "free some space, or choose another directory",
     errno.EDQUOT: "free some space, or choose another directory",
@@ -60,8 +63,19 @@ def disk_errors(action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise FileSystemError(f"{action}: {reason}", hint=_HINTS.get(error.errno or 0)) from error
+        reason, hint = os.strerror(error.errno) if error.errno else str(error), _HINTS.get(error.errno or 0)
+        if error.errno == errno.ENOENT and _is_nowhere():
+            reason, hint = "the working directory has been deleted", "change to a directory that exists"
+        raise FileSystemError(f"{action}: {reason}", hint=hint) from error
+
+
+def _is_nowhere() -> bool:
+    """Whether the working directory has been deleted."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def resolved(path: Path) -> Path:
@@ -237,9 +251,34 @@ def make_directory(directory: Path, made: list[Path]) -> None:
     sync_directory(directory.parent)
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a lock is waited for, and who is told that somebody waits."""
+
+    seconds: float = 60.0
+    told: Callable[[str], None] = lambda _: None
+
+
+PATIENCE: ContextVar[Patience] = ContextVar("patience with locks", default=Patience())  # noqa: B039 it is frozen
+
+
 @contextmanager
-def locked(path: Path, timeout: float, made: list[Path]) -> Iterator[None]:
-    """Hold the lock file `path`, in a directory that is made if need be; see `make_directory` for `made`."""
+def patience(seconds: float, told: Callable[[str], None]) -> Iterator[None]:
+    """Wait so long for each lock that is asked for inside, and tell of it after a second."""
+    before = PATIENCE.set(Patience(seconds, told))
+    try:
+        yield
+    finally:
+        PATIENCE.reset(before)
+
+
+@contextmanager
+def locked(path: Path, timeout: float | None, made: list[Path]) -> Iterator[None]:
+    """Hold the lock file `path`, in a directory that is made if need be; see `make_directory` for `made`.
+
+    It is waited for as long as `timeout` says, or else the `patience` around.
+    """
+    timeout = PATIENCE.get().seconds if timeout is None else timeout
     deadline = time.monotonic() + timeout
     while True:
         make_directory(path.parent, made)
@@ -249,8 +288,12 @@ def locked(path: Path, timeout: float, made: list[Path]) -> Iterator[None]:
             if path.parent.is_dir():
                 raise
             continue  # another writer failed, and removed the directory that it had made
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            raise FileSystemError(f"{path} is a symbolic link, which no lock may be", hint="remove it") from None
         try:
-            if not _lock(handle, deadline):
+            if not _lock(handle, deadline, path):
                 raise FileSystemError(
                     f"another calcli is writing to {path.parent}: it has held {path} for {timeout:g} s",
                     hint="wait until it is done and run this again; the lock of a killed process is free",
@@ -263,13 +306,18 @@ def locked(path: Path, timeout: float, made: list[Path]) -> Iterator[None]:
             os.close(handle)
 
 
-def _lock(handle: int, deadline: float) -> bool:
+def _lock(handle: int, deadline: float, path: Path) -> bool:
+    start, told = time.monotonic(), PATIENCE.get().told
+    said = False
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() >= deadline:
+            if (now := time.monotonic()) >= deadline:
                 return False
+            if not said and now - start >= _UNTOLD_SECONDS:
+                said = True
+                told(f"waiting up to {deadline - start:.3g} s for {path}: another process is writing to {path.parent}")
             time.sleep(_POLL_SECONDS)
         else:
             return True

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,93 @@ class State:
         """The state without the arrays `SUPPORTED`."""
         arrays = {name: array for name, array in self.arrays.items() if name.rpartition("/")[2] != SUPPORTED}
         return State(self.params, arrays, self.blobs)
+
+
+LARGEST = 1e50
+"""The greatest size of a number that is computed with: products of a few of them are finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A rule for what a state holds under a name: a parameter, or an array of this shape, of finite numbers."""
+
+    shape: tuple[str, ...] = ()
+    """The length of each side, or a letter for it, the same in all rules of a state; ``n+1`` is one more than ``n``."""
+
+    low: float | str = -LARGEST
+    high: float | str = LARGEST
+    """`low`, `high`: the range of the numbers, by its ends or by the names of the parameters that are its ends."""
+
+    rising: Literal["", "strictly", "weakly"] = ""
+    optional: bool = False
+    missing: bool = False
+    """Whether NaN may stand for a number that is not known."""
+
+    def check(self, name: str, state: State, sizes: dict[str, int]) -> None:
+        """Refuse other numbers with a `ValueError`; new letters are added to `sizes`."""
+        if self.shape and self.optional and name not in state.arrays:
+            return
+        found = state.array(name) if self.shape or name in state.arrays else np.array(_parameter(state, name))
+        if found.ndim != len(self.shape):
+            raise ValueError(f"{name!r} has {found.ndim} sides, not {len(self.shape)}")
+        for side, length in zip(self.shape, found.shape, strict=True):
+            letter, _, more = side.partition("+")
+            known = length - int(more or 0)
+            if sizes.setdefault(letter, int(letter) if letter.isdigit() else known) != known or known < 0:
+                raise ValueError(f"{name!r} has the shape {found.shape}, not {self.shape} with {sizes}")
+        low, high = (_parameter(state, end) if isinstance(end, str) else end for end in (self.low, self.high))
+        if not ((found >= low) & (found <= high) | (self.missing & np.isnan(found))).all():
+            raise ValueError(f"{name!r} holds numbers that are not from {low:g} to {high:g}")
+        if (self.rising == "strictly" and (found[1:] <= found[:-1]).any()) or (
+            self.rising == "weakly" and (found[1:] < found[:-1] - 1e-9).any()
+        ):
+            raise ValueError(f"the numbers {name!r} do not rise")
+
+
+SCORES = Numbers(("n",), -1e6, 1e6, "strictly")
+"""Log-odds in rising order: those that are read are drawn in, and far from these ends."""
+
+Rules: TypeAlias = Mapping[str, Numbers]
+
+
+def unit(*shape: str, rising: Literal["", "weakly"] = "", optional: bool = False) -> Numbers:
+    """Numbers from 0 to 1, as far as these are rounded."""
+    return Numbers(shape, -1e-9, 1.0 + 1e-9, rising, optional)
+
+
+def nested_rules(name: str, rules: Rules) -> Rules:
+    """The rules of a state that is nested under this name, for the whole; their letters are their own."""
+
+    def inside(text: Any) -> Any:
+        return f"{name}/{text}" if isinstance(text, str) and not text.isdigit() else text
+
+    return {
+        f"{name}/{key}": replace(
+            rule, shape=tuple(map(inside, rule.shape)), low=inside(rule.low), high=inside(rule.high)
+        )
+        for key, rule in rules.items()
+    }
+
+
+def check_numbers(state: State, rules: Rules, classes: int) -> None:
+    """Refuse a state whose numbers do not fit with a `ValueError`; the letter ``K`` stands for the number of classes.
+
+    Floating-point numbers without a rule must be finite.
+    """
+    sizes = {"K": classes}
+    for name, rule in rules.items():
+        rule.check(name, state, sizes)
+    for name, array in state.arrays.items():
+        if name not in rules and array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{name!r} holds numbers that are not finite")
+
+
+def _parameter(state: State, name: str) -> float:
+    """A number among the parameters; ``part/name`` is that of a nested state."""
+    *parts, last = name.split("/")
+    for part in parts:
+        state = unnest(state, [part])[part]
+    return state.number(last)
 
 
 def pack_texts(texts: Sequence[str], name: str | None = None) -> dict[str, NDArray[np.generic]]:

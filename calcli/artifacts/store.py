@@ -32,8 +32,6 @@ IN_MEMORY = Path("an artifact in memory")
 STATE = "state"
 """The role of the calibrator itself; all other roles are side inputs."""
 
-LOCK_TIMEOUT = 60.0
-
 _MOST_RETRIES = 100
 
 
@@ -86,12 +84,12 @@ def read(directory: Given) -> Artifact:
     raise ArtifactError(f"{path} was replaced {_MOST_RETRIES} times while it was read", hint="try again later")
 
 
-def write(directory: Given, draft: Manifest, states: Mapping[str, State], *, timeout: float = LOCK_TIMEOUT) -> Manifest:
+def write(directory: Given, draft: Manifest, states: Mapping[str, State], *, timeout: float | None = None) -> Manifest:
     """Make a directory, which may be missing or empty, an artifact, or the next generation of the artifact that it is.
 
     The draft is the manifest without `payloads`, `requires`, `previous` and the payload names in `sides`: the manifest
     that is returned has them. `states` are those of the roles ``state`` and of the side inputs that are kept; `timeout`
-    is how many seconds another writer is waited for.
+    is how many seconds another writer is waited for, if it is not the `patience` of `calcli.files`.
     """
     path = folder(directory)
     # 1. encode everything in memory
@@ -130,7 +128,7 @@ def unpack(manifest: bytes, payloads: Mapping[str, bytes]) -> Artifact:
     return Artifact(IN_MEMORY, described, states, hashlib.sha256(manifest).hexdigest())
 
 
-def rollback(directory: Given, *, timeout: float = LOCK_TIMEOUT) -> Manifest:
+def rollback(directory: Given, *, timeout: float | None = None) -> Manifest:
     """Swap the previous and the current generation: done twice, it has changed nothing."""
     path = folder(directory)
     describe(path)  # raises before a lock file is made in a directory that is no artifact
@@ -159,7 +157,7 @@ def check_target(directory: Given) -> None:
         writers.check_directory(path)
 
 
-def _writing(path: Path | Url, timeout: float) -> AbstractContextManager[DirectoryWriter | ObjectWriter]:
+def _writing(path: Path | Url, timeout: float | None) -> AbstractContextManager[DirectoryWriter | ObjectWriter]:
     return nullcontext(ObjectWriter.at(path)) if isinstance(path, Url) else writers.locked_directory(path, timeout)
 
 

@@ -60,7 +60,7 @@ class DirectoryWriter:
 
 
 @contextmanager
-def locked_directory(directory: Path, timeout: float) -> Iterator[DirectoryWriter]:
+def locked_directory(directory: Path, timeout: float | None) -> Iterator[DirectoryWriter]:
     """Hold the lock; at the end leftovers go, and all traces of a failed first write."""
     made: list[Path] = []
     with files.disk_errors(f"cannot write {directory}"):
@@ -90,7 +90,8 @@ def check_directory(directory: Path) -> None:
         if not existing.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if not os.access(existing, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            code = errno.EROFS if os.statvfs(existing).f_flag & os.ST_RDONLY else errno.EACCES
+            raise OSError(code, os.strerror(code))
 
 
 def _replaceable(directory: Path) -> bytes | None:

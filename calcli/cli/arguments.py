@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 import typer
 
 from calcli.cli.output import Answer, show
-from calcli.cli.process import THREAD_VARIABLES, Console, variable_of
+from calcli.cli.process import THREAD_VARIABLES, Console, variable_of, write_stderr
 from calcli.cli.screen import is_terminal
 from calcli.errors import UsageError
-from calcli.numeric.threads import processors
+from calcli.numeric.threads import check_addresses, processors
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -35,7 +35,9 @@ _CHOICES = re.compile(r"[a-z0-9-]+(\|[a-z0-9-]+)+")
 """A metavar that lists all values."""
 
 
-PRESENTATION = frozenset({"form", "html", "picture", "rollback", "threads", "quiet", "no_color", "debug"})
+PRESENTATION = frozenset(
+    {"form", "html", "picture", "rollback", "threads", "quiet", "no_color", "debug", "lock_timeout"}
+)
 """Options that are no fields of requests, because they concern the form of the answer."""
 
 PLACES = frozenset({"query", "table", "replace", "storage_option"})
@@ -130,7 +132,9 @@ def with_options(options: Sequence[Option]) -> Callable[[Command], Callable[...,
     def declare(function: Command) -> Callable[..., None]:
         def run(**parsed: Any) -> None:
             arguments = Arguments({option.field: option.value(parsed[option.field]) for option in options})
-            with _settings_of_stores(arguments.get("storage_option")):
+            if not arguments.keys().isdisjoint(("data", "artifact", "ensemble")):  # it reads tables or arrays
+                check_addresses()
+            with _settings_of_stores(arguments.get("storage_option")), _patience(arguments):
                 console = arguments.console()
                 answer = function(arguments, console)
                 if answer is not None:
@@ -151,6 +155,15 @@ def _settings_of_stores(options: Mapping[str, str] | None) -> AbstractContextMan
     from calcli.places.stores import storage_options
 
     return storage_options(options)
+
+
+def _patience(arguments: Arguments) -> AbstractContextManager[None]:
+    """How long the command waits for locks, and the line that says so."""
+    if "lock_timeout" not in arguments:
+        return nullcontext()
+    from calcli.files import patience
+
+    return patience(arguments["lock_timeout"], lambda message: write_stderr(f"calcli: {message}"))
 
 
 class Arguments(dict[str, Any]):

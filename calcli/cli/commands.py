@@ -14,7 +14,7 @@ from calcli.errors import UsageError
 
 @command("""
     READING COLUMNS NODE_ID METHOD SET PRESET SIDES EXACT PRIOR_SHIFT CRITERION BUDGET HOLDOUT RESAMPLE_BY
-    ORDER_BY GUARD METRICS BINNED SEED ARTIFACT_OUTPUT FORMAT SAMPLED DRY_RUN GENERAL
+    ORDER_BY GUARD METRICS BINNED SEED ARTIFACT_OUTPUT LOCK_TIMEOUT FORMAT SAMPLED DRY_RUN GENERAL
 """)
 def fit(arguments: Arguments, console: Console) -> Answer:
     """Fit a calibrator, check it on held-out rows, and save it.
@@ -152,7 +152,7 @@ def compare(arguments: Arguments, console: Console) -> Answer:
 
 @command("""
     ARTIFACT DATA_OR_NONE INPUT_FORMAT DELIMITER PLACES REFIT_GUARD POOL_NIGHTS RESAMPLE_BY ORDER_BY SIDES BINNED
-    SEED ROLLBACK FORMAT SAMPLED GENERAL
+    SEED ROLLBACK LOCK_TIMEOUT FORMAT SAMPLED GENERAL
 """)
 def refit(arguments: Arguments, console: Console) -> Answer | None:
     """Fit an artifact again on new rows, and keep the better one.
@@ -186,8 +186,8 @@ def refit(arguments: Arguments, console: Console) -> Answer | None:
 @command("""
     READING COLUMNS NODE_ID NEW_EDGES CALIBRATOR COST_FP COST_FN COST_TP COST_TN COST COSTS TARGET BUDGET_ROWS
     CONFIDENCE ABSTAIN COVERAGE UNCERTAINTY TOP SETS SET_SCORE BY_CLASS INTERVALS PREDICTION QUANTILES SPREAD
-    VARIANCE SIDE SETS_BY THRESHOLD RESAMPLE_BY FOLDS DECISION_BOOTSTRAP SEED POLICY_OUTPUT POLICY_PICTURE HTML
-    FORMAT GENERAL
+    VARIANCE SIDE SETS_BY THRESHOLD RESAMPLE_BY FOLDS DECISION_BOOTSTRAP SEED POLICY_OUTPUT LOCK_TIMEOUT
+    POLICY_PICTURE HTML FORMAT GENERAL
 """)
 def decide(arguments: Arguments, console: Console) -> Answer:
     """Choose a threshold by costs or by a target, and save it as a policy.
@@ -330,7 +330,7 @@ def metrics(arguments: Arguments, console: Console) -> Answer:
 
 @command("""
     READING OUTCOME TASK WEIGHT WEIGHT_KIND POSITIVE CLASSES FEATURES IGNORE ENSEMBLE_KIND MEMBER_COUNT TREES
-    DEPTH LEARNING_RATE TUNE OWN_MODEL SEED ENSEMBLE_OUTPUT DRY_RUN GENERAL
+    DEPTH LEARNING_RATE TUNE OWN_MODEL SEED ENSEMBLE_OUTPUT LOCK_TIMEOUT DRY_RUN GENERAL
 """)
 def uncertainty_fit(arguments: Arguments, console: Console) -> Answer:
     """Train an ensemble of CatBoost models, and save it.

@@ -264,6 +264,13 @@ SEED = check("--seed N", "The random seed.", 0, bounds=(0, 2**63 - 1))
 
 # Output
 KEEP = output("--keep A,B,...|none", "The input columns to keep; all by default.", convert=to.names_or_none)
+LOCK_TIMEOUT = output(
+    "--lock-timeout SECONDS",
+    "How long to wait where another process is writing.",
+    60.0,
+    kind=float,
+    bounds=(0, 86_400),
+)
 ARTIFACT_OUTPUT = output("-o --output DIR", "Where to save the artifact; <name of DATA>.<method> by default.")
 POLICY_OUTPUT = output("-o --output DIR", "Where to save the policy; <name of DATA>.policy by default.")
 POLICY_PICTURE = output(

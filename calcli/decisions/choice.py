@@ -418,9 +418,8 @@ def _today(rows: Rows, top: int) -> Option:
 
 def _by_matrix(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
     """The action of the least expected cost, beside the likeliest class and each action for all rows."""
-    assert goal.costs is not None
     names: tuple[str | None, ...]
-    names, table = goal.costs
+    names, table = goal.matrix
     if goal.abstain is not None:
         names, table = (*names, None), tuple((*row, goal.abstain) for row in table)
     rule = MatrixRule(names, table)

@@ -31,6 +31,9 @@ half a per cent, which is less than what a thousand replicates leave open."""
 Cost: TypeAlias = float | str
 """A number, or the name of a column."""
 
+MOST_COST = 1e15
+"""The greatest cost: sums over rows, and what is saved, are then numbers, and cents are not lost beside it."""
+
 _NAMES = ("fp", "fn", "tp", "tn")
 
 
@@ -49,8 +52,11 @@ class Costs:
     def __post_init__(self) -> None:
         for name in _NAMES:
             cost = np.asarray(getattr(self, name))
-            if (bad := ~(np.isfinite(cost) & (cost >= 0.0))).any():
+            if (bad := ~((cost >= 0.0) & (cost <= MOST_COST))).any():
                 hint = "a gain is the cost of missing it: add it to the other decision"
+                if (large := float(cost[bad].max())) > MOST_COST:
+                    hint = "give all costs in a larger unit"
+                    raise UsageError(f"--cost-{name} {large:g}: a cost is at most {MOST_COST:g}", hint=hint)
                 raise UsageError(f"--cost-{name} {cost[bad].min():g}: a cost is 0 or more", hint=hint)
         for wrong, right in (("fp", "tn"), ("fn", "tp")):
             if (np.asarray(getattr(self, wrong)) < getattr(self, right)).any():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from calcli.batch import FloatArray, SamplingUnits
 from calcli.decisions.abstention import Risk
 from calcli.decisions.conformal import SetScore, Side
-from calcli.decisions.costs import Cost, CostColumns, Costs, bootstrap_means
+from calcli.decisions.costs import MOST_COST, Cost, CostColumns, Costs, bootstrap_means
 from calcli.decisions.measure import Number, Rows, intervals
 from calcli.decisions.policy import IntervalRule, Policy
 from calcli.decisions.targets import Target
@@ -215,8 +215,8 @@ class DecisionGoal:
         for wrong, message, hint in refused:
             if wrong:
                 raise UsageError(message, hint=hint)
-        if self.abstain is not None and not (math.isfinite(self.abstain) and self.abstain >= 0.0):
-            raise UsageError(f"--abstain {self.abstain:g}: a cost is 0 or more")
+        if self.abstain is not None and not 0.0 <= self.abstain <= MOST_COST:
+            raise UsageError(f"--abstain {self.abstain:g}: a cost is from 0 to {MOST_COST:g}")
         shares = {
             "--coverage": self.coverage,
             "--confidence": self.confidence,
@@ -226,6 +226,16 @@ class DecisionGoal:
         for name, share in shares.items():
             if share is not None and not 0.0 < share < 1.0:
                 raise UsageError(f"{name} {share:g} does not lie between 0 and 1")
+
+    @property
+    def matrix(self) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]:
+        """The actions, and the cost of each by class."""
+        if self.costs is None:
+            raise ValueError("there is no matrix of costs")
+        for cost in chain(*self.costs[1]):
+            if not 0.0 <= cost <= MOST_COST:
+                raise UsageError(f"--costs has {cost:g}: a cost is from 0 to {MOST_COST:g}")
+        return self.costs
 
     @property
     def by_rows(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import sqlglot
 from sqlglot import exp
 
 from calcli.errors import UsageError, unknown_name
@@ -298,3 +299,9 @@ def quoted(name: str, dialect: Dialect) -> str:
 
 def type_name(kind: str, dialect: Dialect) -> str:
     return str(exp.DataType.build(kind).sql(dialect=dialect.name))
+
+
+def quotes(dialect: Dialect) -> dict[str, str]:
+    """The ends of quoted names by their beginnings, with standard SQL's."""
+    own = sqlglot.Dialect.get_or_raise(dialect.name).tokenizer_class.IDENTIFIERS
+    return {'"': '"'} | dict((one, one) if isinstance(one, str) else one for one in own)

@@ -17,7 +17,7 @@ from typing import Any
 from sqlglot import exp
 
 from calcli.errors import UsageError
-from calcli.export.dialects import Dialect, quoted, type_name
+from calcli.export.dialects import Dialect, quoted, quotes, type_name
 from calcli.export.large_trees import ROWS, TABLES, SideTables, by_lists, by_look_ups
 from calcli.export.subexpressions import (
     Codes,
@@ -194,8 +194,27 @@ def _step(writer: Writer, source: str, passed: Sequence[str], added: Sequence[st
 
 
 def table_name(table: str, dialect: Dialect) -> str:
-    """The name of a table, perhaps with a schema, as the user gave it; quoted where it has to be."""
-    return str(exp.to_table(table, dialect=dialect.name).sql(dialect=dialect.name, identify="safe"))
+    """The name of a table, perhaps with a schema, as the user gave it; quoted where it has to be.
+
+    Its parts are names and nothing else: what would be an operator, a comment or a second statement is quoted.
+    """
+    ends = quotes(dialect)
+    in_quotes = (
+        f"{start}(?:[^{end}]|{end}{end})+{end}"
+        for start, end in ((re.escape(start), re.escape(end)) for start, end in ends.items())
+    )
+    part = f"(?:{'|'.join(in_quotes)}|[^.{re.escape(''.join(ends))}][^.]*)"
+    if not table.isprintable() or not re.fullmatch(rf"{part}(?:\.{part})*", table):
+        raise UsageError(f"--table {table!r} is no name of a table", hint="put a name that has a dot in quotes")
+    return ".".join(_part_of_name(found, ends, dialect) for found in re.findall(rf"{part}(?=\.|$)", table))
+
+
+def _part_of_name(given: str, ends: Mapping[str, str], dialect: Dialect) -> str:
+    if (end := ends.get(given[0])) is not None:
+        return quoted(given[1:-1].replace(2 * end, end), dialect)
+    if not re.fullmatch(r"[^\W\d]\w*", given):
+        return quoted(given, dialect)
+    return str(exp.Identifier(this=given, quoted=False).sql(dialect=dialect.name, identify="safe"))
 
 
 def check(

@@ -29,7 +29,7 @@ from calcli.expressions import Inputs, Terms
 from calcli.learners.tree_models import Contributions
 from calcli.numeric.pooled import Pooled, by_score
 from calcli.numeric.seeded import Split
-from calcli.state import Json, State, unnest
+from calcli.state import Json, Rules, State, unnest
 
 ParamValue: TypeAlias = bool | int | float | str | None
 Params: TypeAlias = Mapping[str, ParamValue]
@@ -90,6 +90,10 @@ class Method(Protocol):
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         """Probabilities of the positive class, shape (n,), or of each class, shape (n, K). The only forward pass."""
         ...
+
+    def holds(self, classes: int) -> Rules:
+        """Rules for the numbers of its state, which are checked before an artifact is used."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from calcli.methods.trees.held_out_choice import best, distinct, enough, held_ou
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import Split, class_order, ordered
-from calcli.state import Json, State, nest, pack_texts, unnest, unpack_texts
+from calcli.state import Json, Rules, State, nest, pack_texts, unnest, unpack_texts
 
 if TYPE_CHECKING:
     from catboost import CatBoost, Pool
@@ -106,6 +106,10 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: S
     rounds = _rounds(trials)
     state = trials[0].state(rounds)
     return Chosen({"rounds": rounds}, {} if state is None else {len(splits) - 1: state})
+
+
+def holds(classes: int) -> Rules:
+    return {}
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:

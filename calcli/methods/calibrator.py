@@ -38,7 +38,22 @@ from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import GREATEST, LEAST, against_rest, log_odds, open_interval, probabilities
 from calcli.numeric.pooled import Pooled
 from calcli.numeric.seeded import Split
-from calcli.state import BROKEN, PROBED, Json, State, any_column, nest, prefixed, unnest, unprefixed
+from calcli.state import (
+    BROKEN,
+    LARGEST,
+    PROBED,
+    Json,
+    Numbers,
+    Rules,
+    State,
+    any_column,
+    check_numbers,
+    nest,
+    nested_rules,
+    prefixed,
+    unnest,
+    unprefixed,
+)
 
 _COUNTS = "rows and weight"
 """The key of the counts that are added to the sums of the method itself."""
@@ -223,9 +238,22 @@ class FittedMethod:
         prior_ratio = whole.params["tilt"]
         factors = tuple(float(str(factor)) for factor in prior_ratio) if isinstance(prior_ratio, list) else None
         post_processing = PostProcessing(bool(whole.params["exact"]), factors)
-        return cls(
+        found = cls(
             catalog.find(method), int(whole.number("classes")), int(whole.number("rows")), state, post_processing, sides
         )
+        return found.checked()
+
+    def checked(self) -> FittedMethod:
+        """The calibrator, if its numbers are those of its method; else a `ValueError`."""
+        if self.classes < 2 or self.rows < 1:
+            raise ValueError(f"it is of {self.classes} classes and {self.rows} rows")
+        factors = self.post_processing.prior_ratio
+        if factors is not None and (len(factors) != self.classes or not all(0 < one <= LARGEST for one in factors)):
+            raise ValueError(f"its base rates have changed by {factors}")
+        if self.spec.one_vs_rest(self.classes) and len(self.state.params) != self.classes:
+            raise ValueError(f"it has {len(self.state.params)} parts, and not one for each of {self.classes} classes")
+        check_numbers(self.state, bound_method(self.spec, self.classes).holds(self.classes), self.classes)
+        return self
 
 
 def fit(
@@ -334,6 +362,12 @@ class OneVsRest:
             total[nothing] = 1.0
         prob /= total
         return prob
+
+    def holds(self, classes: int) -> Rules:
+        rules: dict[str, Numbers] = {}
+        for index in range(classes):
+            rules |= nested_rules(str(index), self.binary.holds(2))
+        return rules
 
 
 @dataclass(frozen=True, slots=True)

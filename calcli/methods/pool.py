@@ -24,7 +24,7 @@ from calcli.methods.trees.coding import unpacked_once
 from calcli.numeric.losses import log_loss, prob_of_label
 from calcli.numeric.seeded import Mask, Split, folds_by_row, in_turn, splits_of_units, stream, tested
 from calcli.numeric.seeded import held_out as draw
-from calcli.state import Json, State, nest, unnest
+from calcli.state import Json, Rules, State, nest, unit, unnest
 
 POOL, IDENTITY = "pool", "identity"
 
@@ -79,6 +79,10 @@ def compared_rows(rows: int, seed: int) -> Mask:
 
 def _fitted(specs: Iterable[MethodSpec], batch: Batch, seed: int) -> dict[str, FittedMethod]:
     return {spec.name: calibrator.fit(spec, batch, spec.resolve(), seed=seed) for spec in specs}
+
+
+def holds(classes: int) -> Rules:
+    return {"weights": unit("n")}
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -258,6 +262,8 @@ def _unpacked(state: State) -> dict[str, tuple[FittedMethod, float]]:
     if not isinstance(names, list):
         raise TypeError("it does not say who its members are")
     parts = unnest(state, map(str, names))
+    if abs(float(state.array("weights").sum()) - 1.0) > 1e-9:
+        raise ValueError("the weights of its members do not add up to 1")
     return {
         name: (FittedMethod.from_state(name, part), float(weight))
         for (name, part), weight in zip(parts.items(), state.array("weights"), strict=True)

@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from calcli.errors import FileSystemError
+
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
@@ -20,6 +22,25 @@ def threads() -> int:
     """The number that ``--threads`` set, else that of the processors that this process may use."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return int(asked) if asked.isdecimal() and int(asked) > 0 else processors()
+
+
+_LIBRARIES, _THREAD = 2_900_000_000, 32_000_000
+"""Bytes of addresses that polars, pyarrow, numpy and the allocators reserve, and that each thread adds: measured."""
+
+
+def check_addresses() -> None:
+    """Refuse to start under a limit in which the libraries would abort, or wait for ever for a thread that failed."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limits
+        return
+    limit, needed = resource.getrlimit(resource.RLIMIT_AS)[0], _LIBRARIES + _THREAD * threads()
+    if 0 <= limit < needed:  # no limit is -1
+        raise FileSystemError(
+            f"this process may use {limit / 1e9:.2f} GB of addresses, and its libraries and {threads()} threads need "
+            f"{needed / 1e9:.2f} GB",
+            hint=f"raise the limit: ulimit -v {math.ceil(needed / 1024)}",
+        )
 
 
 def one_thread_of_algebra() -> AbstractContextManager[object]:

@@ -20,6 +20,9 @@ OBJECTS = ("s3", "gs", "az", "abfss", "https", "http")
 
 DATABASES = ("postgresql", "postgres", "sqlite", "duckdb")
 
+_NO_SECRETS = ("user", "host", "hostaddr", "port", "dbname", "sslmode", "connect_timeout", "application_name")
+"""Settings in the URL of a database whose values a message may hold."""
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -111,13 +114,14 @@ class Database:
     @property
     def file(self) -> Path | None:
         """The file of a database that is a file."""
-        return None if self.scheme == "postgresql" else Path(unquote(self.url.partition(":///")[2]))
+        return None if self.scheme == "postgresql" else Path(unquote(self.url.partition(":///")[2].partition("?")[0]))
 
     @property
     def secrets(self) -> set[str]:
         """The parts of the URL that no message may hold, and pieces of them, as drivers may split URLs elsewhere."""
         start, _, rest = self.url.partition("://")[2].rpartition("@")
-        hidden = [start.partition(":")[2], *(pair.partition("=")[2] for pair in rest.partition("?")[2].split("&"))]
+        settings = (pair.partition("=") for pair in rest.partition("?")[2].split("&"))
+        hidden = [start.partition(":")[2], *(value for name, _, value in settings if name not in _NO_SECRETS)]
         whole = {text for secret in hidden for text in (secret, unquote(secret))}
         return {text for text in whole if text} | {
             part for text in whole for part in re.split(r"[/:@?#&]", text) if len(part) > 2

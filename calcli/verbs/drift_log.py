@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -173,5 +173,9 @@ def alone_with(state: Path | Url) -> Iterator[stores.Version | None]:
         return
     files.target_of(state)
     lock = state.absolute().with_name(f".{state.name}.lock")
-    with files.disk_errors(f"cannot write {state}"), files.locked(lock, timeout=60.0, made=[]):
-        yield None
+    with files.disk_errors(f"cannot write {state}"), files.locked(lock, timeout=None, made=[]):
+        try:
+            yield None
+        finally:
+            with suppress(OSError):
+                lock.unlink()  # while it is held: whoever waits for it makes a new one

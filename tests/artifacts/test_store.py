@@ -230,6 +230,34 @@ def test_relative_paths(tmp_path, monkeypatch):
     assert generation(tmp_path / "c") == 2
 
 
+def test_a_lock_that_is_a_link_is_named(tmp_path):
+    put(tmp_path / "a", 1)
+    (tmp_path / "a" / ".lock").unlink()
+    (tmp_path / "a" / ".lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileSystemError, match=r"\.lock is a symbolic link, which no lock may be; remove it"):
+        put(tmp_path / "a", 2)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_working_directory_that_is_gone_is_named(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for use in (lambda: store.check_target("a"), lambda: put(Path("a"), 1)):
+        with pytest.raises(FileSystemError, match="cannot write a: the working directory has been deleted; change to"):
+            use()
+
+
+def test_a_file_system_that_is_read_only_is_named_before_the_fit(tmp_path, monkeypatch):
+    """The words are those that the write itself would have."""
+    real = os.statvfs(tmp_path)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    for flag, reason in ((real.f_flag | os.ST_RDONLY, "Read-only file system"), (0, "Permission denied")):
+        monkeypatch.setattr(os, "statvfs", lambda _, flag=flag: os.statvfs_result((*real[:8], flag, real[9])))
+        with pytest.raises(FileSystemError, match=reason):
+            store.check_target(tmp_path / "a")
+
+
 def test_where_no_artifact_is(tmp_path):
     put(tmp_path / "train.mbct", 1)
     (tmp_path / "file").write_text("")

@@ -12,6 +12,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from calcli import files
+from calcli.cli.main import main
 from tests.support.shell import HANGS, calcli, environment
 
 FULL = Path("/dev/full")
@@ -222,3 +224,31 @@ def test_variables_of_libraries_that_make_no_sense_stop_nothing(here: Path) -> N
     env = environment(NUMBA_NUM_THREADS="0", POLARS_MAX_THREADS="0", OMP_NUM_THREADS="many", MPLBACKEND="nonsense")
     done = calcli("diagram", "test.csv", "-o", "picture.svg", "-q", cwd=here, env=env)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_whoever_waits_for_a_lock_says_so_and_gives_up(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The patience before it speaks is set to nothing, so that the test waits for no clock."""
+    monkeypatch.setattr(files, "_UNTOLD_SECONDS", 0.0)
+    Path("art").mkdir()
+    with files.locked(Path("art/.lock"), 0.0, []):
+        words = ["fit", "train.parquet", "--method", "platt", "-o", "art", "--quiet", "--holdout", "none"]
+        assert main([*words, "--lock-timeout", "0.1"]) == 7
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "calcli: waiting up to 0.1 s for art/.lock: another process is writing to art"
+    assert said[-1].startswith("calcli: another calcli is writing to art: it has held art/.lock for 0.1 s")
+    assert main(words) == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems hold no process to such a limit")
+@pytest.mark.parametrize("kilobytes", [600_000, 1_000_000, 1_500_000, 2_500_000])
+@pytest.mark.parametrize("words", ["fit train.parquet -m platt -o kept -q", "apply train.platt test.csv -o out.csv"])
+def test_too_few_addresses_end_in_a_line(kilobytes: int, words: str, here: Path) -> None:
+    program = f"ulimit -v {kilobytes} && exec {sys.executable} -m calcli {words}"
+    done = subprocess.run(
+        ["bash", "-c", program], env=environment(), capture_output=True, text=True, timeout=HANGS, check=False
+    )
+    assert done.returncode == 7
+    assert f"may use {kilobytes * 1024 / 1e9:.2f} GB of addresses" in done.stderr
+    assert done.stderr.count("\n") == 1

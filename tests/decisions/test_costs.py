@@ -9,7 +9,8 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV
 
 from calcli.decisions import costs as thresholds_by_costs
-from calcli.decisions.costs import Costs, bootstrap_means, cross_fitted
+from calcli.decisions.costs import MOST_COST, Costs, bootstrap_means, cross_fitted
+from calcli.decisions.goal import DecisionGoal
 from calcli.decisions.measure import Number, intervals
 from calcli.decisions.targets import NEVER
 from calcli.errors import UsageError
@@ -86,7 +87,7 @@ def test_no_row_chooses_the_threshold_that_judges_it() -> None:
 
 @pytest.mark.parametrize(
     ("fp", "fn", "tp", "tn", "word"),
-    [(-1, 1, 0, 0, "0 or more"), (1, float("inf"), 0, 0, "0 or more"), (1, 1, 2, 0, "--cost-tp"), (1, 1, 1, 1, "same")],
+    [(-1, 1, 0, 0, "0 or more"), (1, float("nan"), 0, 0, "0 or more"), (1, 1, 2, 0, "--cost-tp"), (1, 1, 1, 1, "same")],
 )
 def test_costs_that_are_none(fp: float, fn: float, tp: float, tn: float, word: str) -> None:
     with pytest.raises(UsageError, match=word):
@@ -125,3 +126,24 @@ def test_replicates_have_the_mean_and_the_error_of_the_rows(kind: str, monkeypat
     assert found[:, 0].mean() == pytest.approx(mean, abs=4 * error / np.sqrt(4000) + 0.05 * error)
     assert found[:, 0].std() == pytest.approx(error, rel=0.05)
     np.testing.assert_allclose(found[:, 1], 2.0 * found[:, 0])
+
+
+@pytest.mark.parametrize("large", [1e308, 1.7e308, 1e16, np.inf])
+@pytest.mark.parametrize("name", ["fp", "fn"])
+def test_costs_too_large_for_sums_are_refused(large: float, name: str) -> None:
+    for cost in (large, np.array([5.0, large])):
+        with pytest.raises(UsageError, match=f"--cost-{name} .*: a cost is at most 1e.15"):
+            Costs(**{"fp": 1.0, "fn": 1.0, name: cost})
+
+
+def test_the_largest_costs_add_up() -> None:
+    prob, label, _ = rows(0)
+    costs = Costs(MOST_COST, MOST_COST)
+    assert costs.threshold == 0.5
+    assert np.isfinite(costs.of_rows(label, prob >= 0.5).sum())
+
+
+def test_a_matrix_of_costs_too_large_is_refused() -> None:
+    goal = DecisionGoal(costs=(("no", "yes"), ((0.0, 1e308), (1.0, 0.0))))
+    with pytest.raises(UsageError, match=r"--costs has 1e\+308"):
+        _ = goal.matrix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,47 @@ def test_what_cannot_be_is_refused(here: Path, request_: dict[str, Any], message
     calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
     with pytest.raises(UsageError, match=message):
         export(ExportRequest("kept", **request_))
+
+
+NAMES = ('a"b', "a'b", "a/*", "$$", "a`b", "a;b", "a--b", "a]b", "1a", "a b", "(select 1)", "a\\b", "Ä")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_name_of_a_table_is_a_name(dialect: str, here: Path) -> None:
+    """However odd it is, the statement reads the table of this name, and does nothing else."""
+    calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
+    for name in NAMES:
+        for given, parts in (
+            (name, [name]),
+            (f"s.{name}", ["s", name]),
+            (f'"{name.replace(chr(34), 2 * chr(34))}"', [name]),
+        ):
+            text = export(ExportRequest("kept", dialect=dialect, shape="query", table=given, keep=("logit",)))
+            body = text[text.index("SELECT") :]
+            (parsed,) = sqlglot.parse(body, read=dialect)
+            (table,) = parsed.find_all(sqlglot.exp.Table)
+            assert [part.name for part in table.parts] == parts, given
+            assert not table.comments
+
+
+def test_an_odd_name_is_read_by_databases(here: Path) -> None:
+    calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
+    duck, lite = duckdb.connect(), sqlite3.connect(":memory:")
+    for name in NAMES:
+        own = '"' + name.replace('"', '""') + '"'
+        for database, dialect in ((duck, "duckdb"), (lite, "sqlite")):
+            database.execute(f"CREATE TABLE {own} (logit DOUBLE)")
+            database.execute(f"INSERT INTO {own} VALUES (0.5)")
+            text = export(ExportRequest("kept", dialect=dialect, shape="query", table=name, keep=("logit",)))
+            assert len(database.execute(text).fetchall()) == 1, name
+
+
+@pytest.mark.parametrize("table", ["", ".", "a.", ".a", "a..b", '"a', '"a"b', '""', "a\nb"])
+def test_what_is_no_name_of_a_table_is_refused(table: str, here: Path) -> None:
+    calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
+    for shape in ("query", "view", "tables", "auto"):
+        with pytest.raises(UsageError, match="is no name of a table"):
+            export(ExportRequest("kept", shape=shape, table=table))
 
 
 def test_an_expression_that_is_too_long_is_refused(kept: Path) -> None:

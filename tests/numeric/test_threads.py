@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from calcli.errors import FileSystemError
 from calcli.numeric import threads
 from calcli.numeric.threads import processors, quota
 
@@ -81,3 +83,25 @@ def test_the_bootstrap_does_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     rows = Scored(rng.integers(0, 2, 50), rng.random(50))
     bootstrap.bootstrap([rows], catalog.choose("brier"), Options(), 4)
     assert asked == [3]
+
+
+@pytest.mark.parametrize("limit", [0, 600_000, 1_500_000, 2_500_000])
+def test_a_limit_on_addresses_that_is_too_small_is_named(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit * 1024, resource.RLIM_INFINITY))
+    with pytest.raises(FileSystemError, match=rf"may use {limit * 1024 / 1e9:.2f} GB of addresses.*need") as found:
+        threads.check_addresses()
+    kilobytes = int(str(found.value.hint).rpartition(" ")[2])
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (kilobytes * 1024, resource.RLIM_INFINITY))
+    threads.check_addresses()
+
+
+@pytest.mark.parametrize("without", [True, False])
+def test_no_limit_on_addresses(without: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows has no such module."""
+    if without:
+        monkeypatch.setitem(sys.modules, "resource", None)
+    else:
+        resource = pytest.importorskip("resource")
+        monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    threads.check_addresses()

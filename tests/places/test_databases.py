@@ -241,6 +241,21 @@ def test_no_password_is_said_where_there_is_no_server(
         assert "cannot reach postgresql://calcli@127.0.0.1:1/none" in told
 
 
+@pytest.mark.parametrize("address", ["sqlite:///x.db?token=geheim", "duckdb:////nowhere/x.db?token=geheim"])
+@pytest.mark.parametrize("words", ["evaluate {} --table t", "apply kept train.parquet -o {}#t"])
+def test_no_token_is_said_where_there_is_no_file(
+    here: Path, capsys: pytest.CaptureFixture[str], address: str, words: str
+) -> None:
+    assert main(["fit", "train.parquet", "-m", "platt", "-o", "kept"]) == 0
+    main([*words.format(address).split(), "--debug"])
+    assert "geheim" not in "".join(capsys.readouterr())
+
+
+def test_a_setting_that_is_no_secret_is_not_cut_out_of_the_reason() -> None:
+    assert Database("postgresql://me@host/x?user=u&host=o&sslmode=require").secrets == set()
+    assert Database("postgresql://me@host/x?user=u&sslpassword=geheim").secrets == {"geheim"}
+
+
 def test_a_place_has_its_name_without_secrets() -> None:
     for url, shown in (
         ("https://user:geheim@host/a/b.csv?sig=geheim", "https://host/a/b.csv"),

@@ -518,3 +518,24 @@ def test_the_command(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is a policy (platt)" in capsys.readouterr().out
     assert main(["evaluate", str(VALID), "--with", "valid.policy", "-q"]) == 0
     assert "It promised positive-rate <= 0.01" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        ["--cost-fp", "1e308", "--cost-fn", "1e308"],
+        ["--cost-fp", "1e307", "--cost-fn", "1"],
+        ["--cost-fp", "1", "--cost-fn", "amount"],
+        ["--cost-fp", "1", "--cost", "amount"],
+        ["--costs", "costs.csv"],
+    ],
+)
+def test_costs_beyond_all_sums_are_a_line_and_not_a_bug(
+    costs: list[str], here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = clicks().with_columns(amount=pl.when(pl.int_range(pl.len()) % 7 == 0).then(1.7e308).otherwise(2.0))
+    table.write_parquet("train.parquet")
+    Path("costs.csv").write_text("class,no,yes\n0,0,1e308\n1,1e308,0\n")
+    assert main(["decide", "train.parquet", *costs, "-o", "policy"]) == 2
+    assert "a cost is" in capsys.readouterr().err
+    assert not Path("policy").exists()

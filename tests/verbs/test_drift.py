@@ -260,3 +260,8 @@ def test_old_artifacts_have_no_residuals(kept: Path) -> None:
     np.testing.assert_array_equal(back.margin, given.margin)
     assert DriftBaseline.from_json(None) is None
     assert store.read("kept").manifest.fit["residuals"] is not None
+
+
+def test_no_lock_stays_beside_a_state(kept: Path) -> None:
+    asked(night(1000, 1), state="there.json")
+    assert [path.name for path in Path().glob(".*")] == []

@@ -15,10 +15,13 @@ from calcli.methods.scaling.linear import Platt
 from calcli.numeric import bins
 from calcli.numeric.links import sigmoid, softmax
 from calcli.numeric.pooled import Running, average, by_score, supported
-from calcli.state import SUPPORTED, State, nest, unnest
+from calcli.state import SCORES, SUPPORTED, Numbers, Rules, State, nest, nested_rules, unit, unnest
 
 PRIOR = 2.0
 """N', the weight of BBQ's prior, shared out among the bins (section 3 of the paper)."""
+
+_CUTS = Numbers(("n",), 0.0, 1.0, "strictly")
+"""Inner edges between probabilities."""
 
 
 class Histogram(ScoresMethod):
@@ -38,6 +41,10 @@ class Histogram(ScoresMethod):
         prob = sigmoid(pooled.score)
         edges = _edges(params, lambda count: bins.pooled_edges(prob, pooled.rows, pooled.weight, count))
         return _rates(edges, prob, pooled.weight, pooled.positive)
+
+    def holds(self, classes: int) -> Rules:
+        rates = {"rate": unit("n"), SUPPORTED: unit("n", optional=True)}
+        return {"edges": Numbers(("n+1",), 0.0, 1.0, "strictly"), **rates}
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         edges, rate = state.array("edges"), state.supported("rate")
@@ -97,6 +104,10 @@ class Bbq(ScoresMethod):
             levels += part * np.stack([histogram.level[place], histogram.held[place]])
         level, held = np.clip(levels, 0.0, 1.0)
         return State(arrays={"cuts": cuts, "level": level, SUPPORTED: held})
+
+    def holds(self, classes: int) -> Rules:
+        levels = {"level": unit("n+1"), SUPPORTED: unit("n+1", optional=True)}
+        return {"cuts": _CUTS, **levels}
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         return state.supported("level")[np.searchsorted(state.array("cuts"), sigmoid(batch.score), side="left")]
@@ -173,6 +184,12 @@ class ScalingBinning(ScoresMethod):
         mean = np.bincount(place, pooled.weight * pooled.score) / np.bincount(place, pooled.weight)
         return nest({"platt": scaling, "bins": State(arrays={"cuts": cuts, "mean": mean})})
 
+    def holds(self, classes: int) -> Rules:
+        return {
+            **nested_rules("platt", Platt().holds(2)),
+            **nested_rules("bins", {"cuts": _CUTS, "mean": unit("n+1")}),
+        }
+
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         parts = unnest(state, ["platt", "bins"])
         scaled = Platt().predict(parts["platt"], batch, sides)
@@ -208,6 +225,9 @@ class HistogramPlatt(ScoresMethod):
             fits.append(own if own.number("a") * everyone.number("a") > 0 else everyone)
         coefficients = {name: np.array([own.number(name) for own in fits]) for name in ("a", "b")}
         return State(arrays={"cuts": cuts, **coefficients})
+
+    def holds(self, classes: int) -> Rules:
+        return {"cuts": SCORES, "a": Numbers(("n+1",)), "b": Numbers(("n+1",))}
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         place = np.searchsorted(state.array("cuts"), batch.score, side="left")

@@ -4,6 +4,8 @@ each label.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from calcli import expressions as terms
@@ -13,7 +15,7 @@ from calcli.methods.base import Params, ScoresMethod, Sums, of_classes
 from calcli.numeric.bins import just_above, just_below
 from calcli.numeric.links import against_rest
 from calcli.numeric.pooled import SAME, isotonic_blocks, supported_levels
-from calcli.state import SUPPORTED, State
+from calcli.state import SCORES, SUPPORTED, Numbers, Rules, State, unit
 
 
 class Isotonic(ScoresMethod):
@@ -32,6 +34,10 @@ class Isotonic(ScoresMethod):
         ends, place = np.unique(np.concatenate([first, last]), return_index=True)
         level, held = (np.concatenate([each, each])[place] for each in (level, held))
         return State(arrays={"score": pooled.score[ends], "level": level, SUPPORTED: held})
+
+    def holds(self, classes: int) -> Rules:
+        held = unit("n", rising="weakly", optional=True)
+        return {"score": SCORES, "level": unit("n", rising="weakly"), SUPPORTED: held}
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         return np.interp(batch.score, state.array("score"), state.supported("level"))
@@ -64,6 +70,9 @@ class IsotonicCentered(ScoresMethod):
         weight = np.add.reduceat(pooled.weight, first)
         centre = np.add.reduceat(pooled.weight * _axis(pooled.score), first) / weight
         return State(arrays={"centre": centre, "level": level[apart]})
+
+    def holds(self, classes: int) -> Rules:
+        return {"centre": Numbers(("n",), -1.0, 1.0, "strictly"), "level": unit("n", rising="weakly")}
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         z, centre = batch.score, state.array("centre")
@@ -124,6 +133,10 @@ class VennAbers(ScoresMethod):
                 "p0": np.append(0.0, p0[1:][step0]),
             }
         )
+
+    def holds(self, classes: int) -> Rules:
+        of_one = Numbers(("n+1",), 1e-300, 1.0 + 1e-9, "weakly")  # never 0, and so 1 - p0 + p1 is not
+        return {"upto": SCORES, "p1": of_one, "from": replace(SCORES, shape=("m",)), "p0": unit("m+1", rising="weakly")}
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         p0, p1 = _binary_interval(state, batch.score)

@@ -32,7 +32,7 @@ from calcli.numeric.bins import totals
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import Split, splits_by_score, tested
-from calcli.state import Json, State, nest, pack_texts, unnest
+from calcli.state import Json, Numbers, Rules, State, nest, pack_texts, unit, unnest
 
 TEMPERATURES = (0.0, 0.5, 1.0, 2.0)
 TAUS = (math.inf, 100.0, 30.0, 10.0, 3.0, 0.0)
@@ -77,6 +77,21 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         **pack_texts(explanation.set_apart(batch, cluster, len(clusters)), "apart"),
     }
     return State({**whole.params, **chosen_params}, {**whole.arrays, **arrays}, whole.blobs)
+
+
+def holds(classes: int) -> Rules:
+    return {
+        "mixture/rates": unit("k", "K"),
+        "mixture/information": Numbers(("k",), low=0.0),
+        "partition/centroids": Numbers(("k", "d")),
+        "partition/step": Numbers(low=np.finfo(np.float64).tiny, high=np.inf),
+        "partition/spread": Numbers(low=0.0),
+        "temperature": Numbers(low=0.0),
+        **{
+            f"partition/embedding/encoding/{name}": Numbers(("e",), -MOST, MOST, optional=True)
+            for name in ("median", "mean", "scale")
+        },
+    }
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:

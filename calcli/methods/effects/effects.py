@@ -21,7 +21,7 @@ from calcli.methods.effects.fitting import ALONE, TOGETHER, Block, Fit, blocks_o
 from calcli.methods.trees.coding import unpacked_once
 from calcli.numeric.links import probabilities
 from calcli.numeric.seeded import class_order, ordered
-from calcli.state import Json, State, prefixed, unprefixed
+from calcli.state import Json, Numbers, Rules, State, prefixed, unprefixed
 
 FAR = 15.0
 """Log-odds are held within this."""
@@ -62,6 +62,13 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         made.sweep(TOGETHER - ALONE)
     shift = np.atleast_1d(made.intercept)
     return _Model(order, made.slope, shift, mean, spread, tuple(made.codings), tuple(made.blocks)).to_state()
+
+
+def holds(classes: int) -> Rules:
+    moments = {"mean": Numbers(), "spread": Numbers(low=1e-12)}
+    cells = {"value": Numbers(("n",)), "information": Numbers(("n",), low=0.0, high=np.inf)}
+    of_each = {"variance": Numbers(("v",), low=0.0)}
+    return {"a": Numbers(), "intercept": Numbers(("1" if classes == 2 else "K",)), **moments, **cells, **of_each}
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -227,8 +234,8 @@ def _unpacked(state: State) -> _Model:
         variance = state.array("variance")[index * each : (index + 1) * each].reshape(width)
         blocks.append(Block(places, bool(slope), values, variance, known))
         at, cell = at + parts, end
-    if not np.isfinite(state.array("value")).all() or cell != len(state.array("value")):
-        raise ValueError("its effects are not one finite number for each value")
+    if cell != len(state.array("value")):
+        raise ValueError("its effects are not one number for each value")
     order = state.arrays["order"].astype(np.int64)
     if sorted(order.tolist()) != list(range(classes)):
         raise ValueError(f"it does not name each of its {classes} classes once")

@@ -45,7 +45,7 @@ from calcli.methods.graphs.relation import (
 from calcli.methods.graphs.training import Inputs, first_mixing, train
 from calcli.numeric.links import probabilities
 from calcli.numeric.seeded import row_keys
-from calcli.state import Json, State, pack_texts, unpack_texts
+from calcli.state import Json, Numbers, Rules, State, pack_texts, unpack_texts
 
 WEIGHTS = "weights.safetensors"
 
@@ -77,6 +77,11 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     network, training = train(batch, Inputs(parts, scale, graph, scheme), params, seed)
     known: dict[str, Json] = {"propagation": str(params["propagation"]), READS: columns, WHOLE_TABLE: offline}
     return State({**known, **facts, **training}, kept, {WEIGHTS: network.to_bytes()})
+
+
+def holds(classes: int) -> Rules:
+    sums = {"size": Numbers(("n",), low=0.0, optional=True), "sums": Numbers(("n", "K"), optional=True)}
+    return {**sums, "values": Numbers(("m", "K"), optional=True)}
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:

@@ -52,7 +52,7 @@ from calcli.numeric.bins import totals
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import Split, stream
-from calcli.state import Json, State
+from calcli.state import Json, Numbers, Rules, State, unit
 
 AUTO = "auto"
 
@@ -86,6 +86,10 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     setting = choose(rows, plan)
     state = fit_averaged(rows, plan, setting).to_state()
     return State({**state.params, SETTINGS: setting.params}, state.arrays, state.blobs)
+
+
+def holds(classes: int) -> Rules:
+    return {"cells/share": unit("n", optional=True), "coding/cuts": Numbers(("c",), -np.inf, np.inf)}
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:

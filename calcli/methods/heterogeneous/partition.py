@@ -88,7 +88,7 @@ class Partition:
             raise TypeError("it does not say what its cells were fitted on")
         spec, classes = catalog.find(str(facts["method"])), int(str(facts["classes"]))
         own = tuple(
-            FittedMethod(spec, classes, int(str(rows)), own_state)
+            FittedMethod(spec, classes, int(str(rows)), own_state).checked()
             for rows, own_state in zip(facts["rows"], _unstack(parts["own"]), strict=True)
         )
         trees = [Tree(*arrays) for arrays in _divided(parts["trees"], _TREE_ARRAYS)]

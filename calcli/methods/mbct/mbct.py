@@ -44,7 +44,7 @@ from calcli.methods.scaling.linear import Platt
 from calcli.methods.trees.coding import unpacked_once
 from calcli.numeric import pooled
 from calcli.numeric.links import sigmoid
-from calcli.state import SUPPORTED, Json, State, prefixed, unprefixed
+from calcli.state import SUPPORTED, Json, Numbers, Rules, State, prefixed, unit, unprefixed
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
@@ -162,6 +162,14 @@ def rows_of(batch: Batch, start: Start, coder: Coder) -> Rows:
     """The rows as the first tree sees them; growing moves them and their weights."""
     weight = np.empty(0) if batch.weight is None else batch.weight.copy()
     return Rows(coder.encode(batch), sigmoid(start.of_scores(batch.score)), batch.labels.astype(np.uint8), weight)
+
+
+def holds(classes: int) -> Rules:
+    bound = unit("n", optional=True)
+    cuts = Numbers(("c",), -np.inf, np.inf)
+    trees = {f"tree/{name}": Numbers(("n",), -np.inf, np.inf, missing=True) for name in ("local", "split", "overall")}
+    trees |= {"tree/pattern": Numbers(("n",)), SUPPORTED: bound}
+    return {"a": Numbers(), "b": Numbers(), "rate": Numbers(), "feature/cut": cuts, **trees}
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:

@@ -18,7 +18,7 @@ from calcli.numeric import solve as jets
 from calcli.numeric.curves import Basis, Sample
 from calcli.numeric.links import sigmoid, softplus
 from calcli.numeric.solve import newton_nonnegative
-from calcli.state import State
+from calcli.state import Numbers, Rules, State
 
 LIMIT = 30.0
 """Quadratic scaling clips scores to [-30, 30] while fitting."""
@@ -47,6 +47,9 @@ class Beta(SumsMethod):
     def finish(self, sums: Sums, params: Params) -> State:
         sample = Sample.of_cells(sums.arrays)
         return _beta_state(_fitted(sample, _beta_basis, sample.ends[0]))
+
+    def holds(self, classes: int) -> Rules:
+        return {"a": Numbers(low=0.0), "b": Numbers(low=0.0), "c": Numbers()}
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         z = batch.score
@@ -98,6 +101,10 @@ class Quadratic(SumsMethod):
     def finish(self, sums: Sums, params: Params) -> State:
         sample = Sample.of_cells(sums.arrays)
         return _parabola_state(sample, _fitted(sample, _Parabola(*sample.ends), 0.0))
+
+    def holds(self, classes: int) -> Rules:
+        ends = {"low": Numbers(low=-LIMIT, high="high"), "high": Numbers(high=LIMIT)}
+        return ends | {name: Numbers() for name in ("a", "b", "c", "slope_low", "slope_high")}
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         low, high = state.number("low"), state.number("high")

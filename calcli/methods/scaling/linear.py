@@ -15,13 +15,15 @@ from calcli.numeric.links import probabilities, sigmoid, softmax
 from calcli.numeric.losses import log_loss
 from calcli.numeric.moments import ScoreMoments
 from calcli.numeric.solve import Expansion, newton, root_between
-from calcli.state import State
+from calcli.state import Numbers, Rules, State
 
 BOUND = float(np.exp(10.0))
 """1/T is held within [1/BOUND, BOUND]."""
 
 NOTHING = 1e-7
 """A mean log-loss below it says that the score separates the classes: a single row on the wrong side costs ln 2 / n."""
+
+_INVERSE = Numbers(low=0.99 / BOUND, high=1.01 * BOUND)
 
 COARSE = 0.1
 """Cells within which a z + b varies by more than twice this are too coarse: the error is then above 1e-7."""
@@ -76,6 +78,9 @@ class Temperature(SumsMethod):
             share = 1.0 / (rows.weight + 1.0)
             beta = best((1.0 - share) * rows.score_positive + share * rows.score / 2.0)
         return State({"inverse_temperature": beta})
+
+    def holds(self, classes: int) -> Rules:
+        return {"inverse_temperature": _INVERSE}
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         beta = state.number("inverse_temperature")
@@ -142,6 +147,9 @@ class Platt(SumsMethod):
         rows = ScoreMoments.of(sums.arrays)
         a, b = _slope_and_intercept(rows, rows.softplus)
         return State({"a": a, "b": b})
+
+    def holds(self, classes: int) -> Rules:
+        return {"a": Numbers(), "b": Numbers()}
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         u = batch.score * state.number("a")

@@ -24,7 +24,7 @@ from calcli.methods.scaling.linear import Platt, Temperature
 from calcli.numeric.links import drawn_in, log_softmax, softmax
 from calcli.numeric.multinomial import Multinomial, linear, with_constant
 from calcli.numeric.seeded import folds_by_score, splits_by_score
-from calcli.state import State
+from calcli.state import Numbers, Rules, State
 
 STRENGTHS = (1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
 """The candidates for c, from the strongest: each fit starts from the one before."""
@@ -38,6 +38,8 @@ MUCH = 1.1
 FOLDS = 5
 MANY = 15
 """With more classes only one fold is held out."""
+
+_COEFFICIENTS: Rules = {"coefficients": Numbers(("K", "K+1"))}
 
 CHOSEN_ON = 20_000
 """The strength is chosen on a sample of about this size if there are more rows."""
@@ -62,6 +64,9 @@ class Matrix(Method):
         size = size if size > 1e-9 else 1.0
         W, b = _fit_odir(x / size, batch, params, seed, diagonal=self.diagonal)
         return State(arrays={"coefficients": np.column_stack([W / size, b])})
+
+    def holds(self, classes: int) -> Rules:
+        return Platt().holds(2) if classes == 2 else _COEFFICIENTS
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         if batch.classes == 2:
@@ -103,6 +108,9 @@ class Dirichlet(Method):
         W, b = _fit_odir(drawn_in(log_softmax(batch.score)), batch, params, seed, diagonal=False)
         return State(arrays={"coefficients": np.column_stack([W, b])})
 
+    def holds(self, classes: int) -> Rules:
+        return Beta().holds(2) if classes == 2 else _COEFFICIENTS
+
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         if batch.classes == 2:
             return Beta().predict(state, batch, sides)
@@ -137,6 +145,9 @@ class Sms(Method):
         free = np.ones(unchanged.shape, dtype=np.bool_)
         problem = Multinomial(with_constant(x), batch.labels, batch.weights, free, penalty, unchanged)
         return State({"inverse_temperature": beta, "rows": rows}, {"coefficients": problem.minimise(unchanged)})
+
+    def holds(self, classes: int) -> Rules:
+        return {**_COEFFICIENTS, **Temperature().holds(classes), "rows": Numbers(low=0.0)}
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         x = _tempered(batch, state.number("inverse_temperature"), state.number("rows"))

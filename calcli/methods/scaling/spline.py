@@ -17,7 +17,7 @@ from calcli.numeric.curves import Points, Sample
 from calcli.numeric.links import sigmoid
 from calcli.numeric.seeded import splits_of_units, stream
 from calcli.numeric.solve import Expansion, NaturalSpline, locate, newton
-from calcli.state import State
+from calcli.state import SCORES, Numbers, Rules, State
 
 OUTER = 0.02
 """The share of the rows beyond each of the outermost knots."""
@@ -59,6 +59,9 @@ class Spline(SumsMethod):
         curve = _Curve.of(sample.everyone, params)
         strength = _chosen(curve, sample, _of_cells(sums), params)
         return curve.state(curve.fitted(sample, strength), strength)
+
+    def holds(self, classes: int) -> Rules:
+        return {"knots": SCORES, "pieces": Numbers(("n+1", "4"))}
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
         pieces = state.array("pieces")

@@ -24,6 +24,8 @@ from calcli.state import State
 
 Kind = Literal["category", "number", "boolean", "score"]
 
+_LOWEST = float(np.finfo(np.float64).min)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedFeature:
@@ -44,6 +46,12 @@ class CodedFeature:
 
     unseen_last: bool = False
     """Whether levels without a code of their own share the last code; otherwise it is 0."""
+
+    def __post_init__(self) -> None:
+        cuts = np.maximum(self.cuts, _LOWEST)  # older artifacts have cuts above values of minus infinity
+        if not np.isfinite(cuts).all() or (cuts[1:] <= cuts[:-1]).any():
+            raise ValueError(f"the cuts of {self.name!r} do not rise")
+        object.__setattr__(self, "cuts", cuts)
 
     @property
     def codes(self) -> int:
@@ -94,7 +102,8 @@ def quantile_gaps(values: FloatArray, weight: FloatArray | None, count: int) -> 
 
 
 def cuts_between(low: FloatArray, high: FloatArray) -> FloatArray:
-    """The number with the fewest digits in each gap: low <= cut < high."""
+    """The number with the fewest digits in each gap: low <= cut < high; it is finite."""
+    low = np.maximum(low, _LOWEST)
     return np.array([_shortest(below, above) for below, above in zip(low.tolist(), high.tolist(), strict=True)])
 
 
