@@ -88,17 +88,16 @@ def _section(section: Section, most: int | None, screen: Screen) -> list[str]:
 
     Of a table that can be long it has the rows that move most, with their conditions last.
     """
-    columns, rows = section.columns, section.brief or section.rows
+    columns, rows = list(section.columns), [list(row) for row in section.brief or section.rows]
     lines = [screen.bold(section.title), *(wrapped(section.note, screen.prose) if section.note else ())]
     if section.moves:
-        first = sorted(range(len(rows)), key=lambda place: -section.moves[place])[:most]
-        hidden = len(rows) - len(first)
+        rows = [rows[place] for place in sorted(range(len(rows)), key=lambda place: -section.moves[place])[:most]]
         at = next(place for place, name in enumerate(columns) if name in _CONDITIONS)
-        columns, *rows = ((*row[:at], *row[at + 1 :], row[at]) for row in (columns, *(rows[place] for place in first)))
-        if hidden:
-            more = (
-                f"These {len(first):,} rows move most, of {len(section.rows):,}: --rules N shows N, --format json all."
-            )
+        columns.append(columns.pop(at))
+        for row in rows:
+            row.append(row.pop(at))
+        if (whole := len(section.rows)) > len(rows):
+            more = f"These {len(rows):,} rows move most, of {whole:,}: --rules N shows N, --format json all."
             lines += wrapped(more, screen.prose)
     align = "".join("r" if all(map(_is_number, column)) else "l" for column in zip(*rows, strict=True))
     cells = [["" if value is None else short(value) for value in row] for row in rows]

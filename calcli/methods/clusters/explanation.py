@@ -81,7 +81,8 @@ def _average(values: FloatArray, mass: FloatArray) -> FloatArray:
     """The mean over folds of each cluster's values; NaN without any mass."""
     total = mass.sum(axis=0)
     sums = np.where(mass > 0, values * mass, 0.0).sum(axis=0)
-    return np.divide(sums, total, out=np.full(len(total), np.nan), where=total > 0)
+    mean: FloatArray = np.divide(sums, total, out=np.full(len(total), np.nan), where=total > 0)
+    return mean
 
 
 def _cece(gap: FloatArray, mass: FloatArray) -> FloatArray:

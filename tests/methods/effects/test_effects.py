@@ -165,6 +165,17 @@ def test_more_classes_have_effects_of_their_own() -> None:
     assert log_loss(found, label[half[1]]).mean() < log_loss(prob[half[1]], label[half[1]]).mean() + 0.01
 
 
+def test_a_boolean_is_true_or_false_in_the_rules() -> None:
+    rng = np.random.default_rng(2)
+    paid, score = rng.random(4000) < 0.4, rng.normal(size=4000)
+    label = (rng.random(4000) < sigmoid(score + np.where(paid, 1.2, -1.2))).astype(np.int64)
+    batch = Batch(score, label, features={"paid": Column("boolean", paid * 1.0)})
+    for model in (fitted(batch), FittedMethod.from_state("effects", fitted(batch).to_state())):
+        shown = {str(row[0]): row[1] for row in model.explain(())[1].rows if row[4] == "log-odds"}
+        assert shown["paid is true"] > 0 > shown["paid is false"]
+        assert not any("0.5" in name for name in shown if "score" not in name)
+
+
 def test_the_rules_name_the_largest_effects() -> None:
     batch, _ = shops(20_000, 3, 1.0, seed=5)
     first, largest = fitted(batch, pairs=0).explain(())
