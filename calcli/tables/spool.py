@@ -2,7 +2,8 @@
 
 These are standard input, pipes, compressed files, JSON arrays, objects of stores and rows of databases. So a distant
 table is fetched once, whatever is done with it, and all of its rows are of one moment. A JSON array becomes lines, an
-object each: the form in which JSON can be read in pieces.
+object each: the form in which JSON can be read in pieces. Lines with a byte order mark, or with NaN and infinity as
+Python writes them, become lines without.
 """
 
 from __future__ import annotations
