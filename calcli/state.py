@@ -93,7 +93,7 @@ class Numbers:
 
     def check(self, name: str, state: State, sizes: dict[str, int]) -> None:
         """Refuse other numbers with a `ValueError`; new letters are added to `sizes`."""
-        if self.shape and self.optional and name not in state.arrays:
+        if self.optional and (state.arrays if self.shape else state.params).get(name) is None:
             return
         found = state.array(name) if self.shape or name in state.arrays else np.array(_parameter(state, name))
         if found.ndim != len(self.shape):

@@ -112,6 +112,8 @@ def test_all_languages_agree_or_refuse(name: str, here: Path, interpreter: Any) 
 
 
 def agree(model: Model, table: pl.DataFrame, interpreter: Any, forgery: str) -> None:
+    # Clusters mix log-odds, of which `apply` has few digits left where a forged slope takes probabilities next to 1.
+    tolerance = 1e-6 if model.method == "ccl" else 1e-9
     computed = model.exported_columns(ColumnOptions()).numbers(table, Levels())
     bad = np.zeros(len(table), dtype=bool) if computed.bad is None else computed.bad
     expected = np.where(bad[:, None], np.nan, np.column_stack(computed.values))
@@ -126,11 +128,11 @@ def agree(model: Model, table: pl.DataFrame, interpreter: Any, forgery: str) -> 
     }
     for language, of_language in found.items():
         numbers = of_language.select(list(outputs)).to_numpy().astype(float)
-        np.testing.assert_allclose(numbers, expected, rtol=0, atol=1e-9, err_msg=f"{forgery} in {language}")
+        np.testing.assert_allclose(numbers, expected, rtol=0, atol=tolerance, err_msg=f"{forgery} in {language}")
     of_onnx = onnx.run(
         onnx.model(outputs, "", float32=False).SerializeToString(), onnx.columns(table, outputs, float32=False)
     )
-    np.testing.assert_allclose(np.column_stack(of_onnx), expected, rtol=0, atol=1e-9, err_msg=f"{forgery} in ONNX")
+    np.testing.assert_allclose(np.column_stack(of_onnx), expected, rtol=0, atol=tolerance, err_msg=f"{forgery} in ONNX")
 
 
 @pytest.mark.parametrize("rows", [-5, 0])

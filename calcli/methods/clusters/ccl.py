@@ -87,6 +87,7 @@ def holds(classes: int) -> Rules:
         "partition/step": Numbers(low=np.finfo(np.float64).tiny, high=np.inf),
         "partition/spread": Numbers(low=0.0),
         "temperature": Numbers(low=0.0),
+        "tau": Numbers(low=0.0, high=np.inf, optional=True),
         **{
             f"partition/embedding/encoding/{name}": Numbers(("e",), -MOST, MOST, optional=True)
             for name in ("median", "mean", "scale")
