@@ -118,12 +118,13 @@ def agree(model: Model, table: pl.DataFrame, interpreter: Any, forgery: str) -> 
     bad = np.zeros(len(table), dtype=bool) if computed.bad is None else computed.bad
     expected = np.where(bad[:, None], np.nan, np.column_stack(computed.values))
     outputs = calibrated_terms(model, "calibrated", "prob")
-    connection = duckdb.connect()
-    connection.register("the table", table.to_arrow())
     text = sql.query(outputs, DIALECTS["duckdb"], '"the table"', None)
+    with duckdb.connect() as connection:
+        connection.register("the table", table.to_arrow())
+        of_sql = connection.sql(text).pl().select(list(outputs))
     formula = json.loads(json.dumps(document(outputs), allow_nan=False))
     found = {
-        "SQL": connection.sql(text).pl().select(list(outputs)),
+        "SQL": of_sql,
         "JSON": pl.DataFrame([interpreter(formula, one) for one in table.to_dicts()], infer_schema_length=None),
     }
     for language, of_language in found.items():
