@@ -380,10 +380,14 @@ def label_column(
 
 
 def _could_be_label(source: Source, name: str) -> bool:
-    """Whether the first rows hold few distinct values, and no numbers with fractions."""
+    """Whether the first rows hold few distinct values, each in many of them, and no numbers with fractions."""
     with reading(source.name):
         values = source.typed([name]).head(LOOKED_AT).collect(engine="streaming")[name]
-    if values.dtype.is_nested() or values.dtype.is_temporal() or values.n_unique() > MOST_CLASSES:
+    if (
+        values.dtype.is_nested()
+        or values.dtype.is_temporal()
+        or values.n_unique() > max(2, min(MOST_CLASSES, len(values) // 10))
+    ):
         return False
     return not values.dtype.is_numeric() or bool((values == values.cast(pl.Float64).floor()).all())
 
