@@ -15,7 +15,7 @@ from calcli.errors import DataError
 from calcli.tables.arrays import index_order
 from calcli.tables.binding_types import Binding, Flags, Label, ScoreKind
 from calcli.tables.labels import class_text
-from calcli.tables.scores import check_probabilities
+from calcli.tables.scales import check_probabilities
 from calcli.tables.source import open_source
 
 Input: TypeAlias = Literal["auto", "logit", "prob"]

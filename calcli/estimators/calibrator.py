@@ -139,7 +139,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         labels, classes = labels_and_classes(y)
         with as_value_errors():
             from calcli.estimators.arrays import Rows, scores_of
-            from calcli.tables.scores import kind_of
+            from calcli.tables.scales import kind_of
 
             values = scores_of(scores)
             rows = Rows(labels, classes, X, sample_weight, groups, values, kind_of(values, self.input))

@@ -29,7 +29,7 @@ from calcli.reports.measuring import Resampling, class_names, measure_all, raw_c
 from calcli.reports.schema import MetricValue
 from calcli.tables.binding import bind
 from calcli.tables.load import load
-from calcli.tables.scores import check_probabilities
+from calcli.tables.scales import check_probabilities
 from calcli.tables.source import open_source
 
 if TYPE_CHECKING:

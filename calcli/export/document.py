@@ -40,7 +40,7 @@ from calcli.numeric.seeded import stream
 from calcli.state import Json
 from calcli.tables.arrays import index_order
 from calcli.tables.binding_types import Binding
-from calcli.tables.scores import SLACK, SUM_SLACK
+from calcli.tables.scales import SLACK, SUM_SLACK
 
 _MOST = sys.float_info.max
 

@@ -32,7 +32,7 @@ from calcli.tables.features import named_like_units
 from calcli.tables.labels import class_text
 from calcli.tables.load import Loaded
 from calcli.tables.paths import reading
-from calcli.tables.scores import ENOUGH
+from calcli.tables.scales import ENOUGH
 from calcli.tables.side_tables import load_nodes
 from calcli.tables.source import Source
 from calcli.tables.text import TEXT_TYPES

@@ -40,7 +40,7 @@ from calcli.reports.score_sums import SummedScores
 from calcli.spark.session import KEY
 from calcli.tables.binding_types import Binding
 from calcli.tables.passes import Pass, Reading
-from calcli.tables.scores import Scale
+from calcli.tables.scales import Scale
 
 MOST_SCORES = 1 << 18
 """The sums of a fold keep so many distinct scores apart; of more, near scores are made one."""

@@ -145,9 +145,9 @@ class _Binder:
                     hint=f"name the probabilities with --prob COL; if there are no others, use {candidate.flag}",
                 )
         beside = {name for one in candidates for name in (one.stem, *one.score.columns)} | set(DOUBTFUL)
-        other = next((name for name in STEMS if name in names and name not in beside), None)
-        if other is not None and len(classes.values) == 2 and not named:
-            self.notes.append(f"{chosen} is the score, because {other!r} holds no probabilities")
+        passed = next((name for name in STEMS if name in names and name not in beside), None)
+        if passed is not None and len(classes.values) == 2 and not named:
+            self.notes.append(f"{chosen} is the score, because {passed!r} holds no probabilities")
         if chosen.from_one:
             self.notes.append(
                 f"{chosen} are taken in order for the classes {classes.values[0]} … {classes.values[-1]}, which count "
@@ -380,10 +380,14 @@ def label_column(
 
 
 def _could_be_label(source: Source, name: str) -> bool:
-    """Whether the first rows hold few distinct values, and no numbers with fractions."""
+    """Whether the first rows hold few distinct values, each in many of them, and no numbers with fractions."""
     with reading(source.name):
         values = source.typed([name]).head(LOOKED_AT).collect(engine="streaming")[name]
-    if values.dtype.is_nested() or values.dtype.is_temporal() or values.n_unique() > MOST_CLASSES:
+    if (
+        values.dtype.is_nested()
+        or values.dtype.is_temporal()
+        or values.n_unique() > max(2, min(MOST_CLASSES, len(values) // 10))
+    ):
         return False
     return not values.dtype.is_numeric() or bool((values == values.cast(pl.Float64).floor()).all())
 

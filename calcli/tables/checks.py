@@ -29,7 +29,7 @@ from calcli.tables.arrays import (
     numbers,
 )
 from calcli.tables.binding_types import Binding
-from calcli.tables.scores import SLACK, SUM_SLACK
+from calcli.tables.scales import SLACK, SUM_SLACK
 from calcli.tables.source import Source
 
 Mask = NDArray[np.bool_]

@@ -14,7 +14,7 @@ from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Tally, score_values
 from calcli.tables.passes import Reading, read_rows
 from calcli.tables.paths import reading
-from calcli.tables.scores import Scale
+from calcli.tables.scales import Scale
 from calcli.tables.source import Source
 
 LOOKED_AT = 10_000

@@ -19,7 +19,7 @@ from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.checks import Count, Encoded, Tally, bound_columns, encode, score_values
 from calcli.tables.paths import reading
-from calcli.tables.scores import Scale
+from calcli.tables.scales import Scale
 from calcli.tables.source import Source
 
 Total = TypeVar("Total")

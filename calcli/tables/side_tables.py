@@ -25,7 +25,7 @@ from calcli.tables.checks import Checked, Count, Mask, bound_columns, encode, in
 from calcli.tables.features import known_features
 from calcli.tables.load import join_batches
 from calcli.tables.paths import reading
-from calcli.tables.scores import SLACK, SUM_SLACK
+from calcli.tables.scales import SLACK, SUM_SLACK
 from calcli.tables.source import Source
 
 END_NAMES = (("src", "dst"), ("source", "target"), ("from", "to"))

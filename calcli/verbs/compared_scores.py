@@ -23,7 +23,8 @@ from calcli.reports.schema import RAW, ReportWarning, ScoreSource
 from calcli.tables.binding import bind, bind_score
 from calcli.tables.binding_types import Binding, Feature, Flags
 from calcli.tables.request import BadRows, Engine
-from calcli.tables.scores import NoScoreError, Scale
+from calcli.tables.scales import Scale
+from calcli.tables.scores import NoScoreError
 from calcli.tables.source import Data, Source
 
 

@@ -28,7 +28,7 @@ from calcli.reports.score_sums import GroupedSums, SummedScores
 from calcli.tables.binding_types import Binding
 from calcli.tables.load import join_batches
 from calcli.tables.passes import Pass, Reading
-from calcli.tables.scores import Scale
+from calcli.tables.scales import Scale
 from calcli.verbs.clusters import Clustering
 from calcli.verbs.compared_scores import ComparedScore, scale_checks
 

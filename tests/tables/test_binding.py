@@ -229,6 +229,7 @@ def test_classes_that_columns_count_from_1_are_said() -> None:
         ({"label": DECIDED, "logits": PROBABLE}, "name it with --logit COL or --prob COL"),
         ({"label": DECIDED, "logits": GRADE}, "did you mean 'logits'? use --logit logits"),
         ({"prob": PROBABLE, "lable": [at + 0.5 for at in range(40)]}, "name it with --label COL"),
+        ({"prob": PROBABLE, "lable": [*range(20), *range(20)]}, "name it with --label COL"),
         ({"prob": PROBABLE, "lable": DECIDED}, "did you mean 'lable'? use --label lable"),
     ],
 )

@@ -18,7 +18,7 @@ from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Feature, Flags, Label, Score
 from calcli.tables.checks import Count, Encoded, bound_columns, encode, score_values
 from calcli.tables.load import Loaded, load
-from calcli.tables.scores import Scale
+from calcli.tables.scales import Scale
 from calcli.tables.source import Source, open_source
 from tests.support.tables import ordinary, put, put_text, table
 

@@ -15,7 +15,7 @@ from calcli.tables.binding_types import Flags
 from calcli.tables.checks import Tally
 from calcli.tables.load import load
 from calcli.tables.passes import Reading, read_rows
-from calcli.tables.scores import Scale
+from calcli.tables.scales import Scale
 from calcli.tables.source import Source, open_source
 from tests.support.tables import table
 
