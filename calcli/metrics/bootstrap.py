@@ -28,7 +28,7 @@ from calcli.metrics import multi_view
 from calcli.metrics.base import Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.clustered import ClusterGap, ClusterSums
-from calcli.metrics.forms import ProblemMetric, Reduction, combined, problems
+from calcli.metrics.forms import ProblemMetric, Reduction, Skill, combined, problems
 from calcli.metrics.paired import chance_widened, unit_sums
 from calcli.metrics.tied import SortedRows, TiedScores, dot
 from calcli.numeric.seeded import stream
@@ -199,6 +199,7 @@ class Resampler:
         self.scored, self.options = scored, options
         self._weight = np.ones(len(scored)) if scored.weight is None else scored.weight
         self._rows: dict[str, FloatArray] = {}
+        self._skills: dict[str, tuple[FloatArray, Skill]] = {}
         self._tied: dict[str, tuple[_Pooling, ProblemMetric]] = {}
         self._sorted: dict[_Pooling, tuple[SortedRows, ...]] = {}
         self._clusters: dict[str, ClusterGap] = {}
@@ -212,7 +213,13 @@ class Resampler:
                 self._widened = chance_widened(gaps)
             for metric in chosen:
                 self._prepare(metric)
-        self.names = {*self._rows, *self._tied, *self._clusters, *(("mvce",) if self._errors is not None else ())}
+        self.names = {
+            *self._rows,
+            *self._skills,
+            *self._tied,
+            *self._clusters,
+            *(("mvce",) if self._errors is not None else ()),
+        }
 
     def _prepare(self, metric: MetricSpec) -> None:
         """Everything about a metric that is the same in all replicates, by the form in which it can be computed."""
@@ -221,6 +228,8 @@ class Resampler:
         form = metric.load()
         if form.rows is not None:
             self._rows[metric.name] = self._weight * form.rows(self.scored)
+        elif isinstance(form, Skill):
+            self._skills[metric.name] = self._weight * form.loss.loss(self.scored), form
         elif isinstance(form, ProblemMetric):
             pooling = _Pooling(form.reduction, form.ranked and self.scored.odds is not None)
             self._tied[metric.name] = pooling, form
@@ -246,6 +255,11 @@ class Resampler:
         for name in wanted:
             if name in self._rows:
                 replicate[name] = dot(counts, self._rows[name]) / total if total > 0 else math.nan
+            elif name in self._skills:
+                loss, skill = self._skills[name]
+                classes = np.bincount(self.scored.label, counts * self._weight, minlength=self.scored.classes)
+                value = skill.number(dot(counts, loss) / total, classes) if total > 0 else None
+                replicate[name] = math.nan if value is None else value
             elif name in self._tied:
                 pooling = self._tied[name][0]
                 if pooling not in pooled:

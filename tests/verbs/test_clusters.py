@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from calcli.evaluation import clusters as clustering
-from calcli.evaluation import score_passes as collect
 
 import calcli
 from calcli.artifacts import store
@@ -19,6 +17,8 @@ from calcli.errors import DataError, UsageError
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.models.side_inputs import SideFiles
+from calcli.verbs import clusters as clustering
+from calcli.verbs import score_passes as collect
 from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
 
 SITES = np.array(["north", "west", None, "east"], dtype=object)

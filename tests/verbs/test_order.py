@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from calcli.evaluation import score_passes
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.naive_bayes import GaussianNB
 
@@ -15,6 +14,7 @@ import calcli
 from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
 from calcli.models.held_out import Holdout, split_rows
+from calcli.verbs import score_passes
 from calcli.verbs.export import ExportRequest
 from tests.support.export import applied, in_duckdb
 from tests.support.samples import clicks

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from calcli.evaluation import score_passes
 
 import calcli
 from calcli.errors import UsageError
 from calcli.reports.schema import Report
+from calcli.verbs import score_passes
 from calcli.verbs.score_passes import _Growing
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
@@ -78,7 +78,7 @@ def test_more_classes_are_held_in_fewer_rows(here: Path, monkeypatch) -> None:
 @pytest.mark.usefixtures("few")
 def test_other_metrics_are_null_and_say_why(here: Path) -> None:
     report = calcli.evaluate(chunked(clicks(2000)), metrics="all")
-    means = {"nll", "brier", "brier_sum", "accuracy"}
+    means = {"nll", "brier", "brier_sum", "d2_nll", "d2_brier", "accuracy"}
     gaps = {"ece", "rmsce", "mce", "classwise_ece", "mvce", "cece", "cece_mce", "cece_ada"}
     for name, value in report.score("raw").metrics.items():
         if name in {"auc", *means, *gaps}:
