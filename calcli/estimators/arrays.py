@@ -15,7 +15,7 @@ from calcli.errors import DataError
 from calcli.tables.arrays import index_order
 from calcli.tables.binding_types import Binding, Flags, Label, ScoreKind
 from calcli.tables.labels import class_text
-from calcli.tables.scores import check_probabilities
+from calcli.tables.score_arrays import columns_of, score_columns
 from calcli.tables.source import open_source
 
 Input: TypeAlias = Literal["auto", "logit", "prob"]
@@ -78,29 +78,6 @@ def free_name(name: str, beside: pl.DataFrame) -> str:
     return name
 
 
-def scores_of(scores: object) -> FloatArray:
-    """Scores as float64, shape (n,) or (n, K), all finite; one column is the score of the positive class."""
-    array = np.asarray(scores)
-    if array.dtype.kind == "c":
-        raise DataError("Complex data not supported: scores are real numbers")
-    try:
-        values = np.ascontiguousarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"the scores are no numbers: {error}") from error
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim not in (1, 2):
-        raise DataError(f"the scores have {values.ndim} dimensions; they are (n,) or (n, classes)")
-    if not len(values):
-        raise DataError("there are no rows: the scores have 0 sample(s)")
-    finite = np.isfinite(values)
-    if not finite.all():
-        bad = values[~finite][0]
-        row = int(np.argmin(finite.reshape(len(values), -1).all(axis=1)))
-        raise DataError(f"the scores contain {'NaN' if np.isnan(bad) else 'infinity'}, first in row {row}")
-    return values
-
-
 def plain_class(value: object) -> Label:
     """A class as a plain Python value, which tables take."""
     if isinstance(value, float) and value.is_integer():
@@ -121,16 +98,6 @@ def amounts_column(name: str, values: object) -> pl.Series:
     if array.ndim != 1:
         raise DataError(f"the {name} has {array.ndim} dimensions; there is one number for each row")
     return pl.Series(name, array)
-
-
-def score_columns(scores: FloatArray, names: Sequence[str]) -> list[pl.Series]:
-    """The scores as columns of these names."""
-    given = 1 if scores.ndim == 1 else scores.shape[1]
-    if given != len(names):
-        raise DataError(f"the scores have {given} columns, and {len(names)} are expected: {', '.join(names[:8])}")
-    if scores.ndim == 1:
-        return [pl.Series(names[0], scores)]
-    return [pl.Series(name, scores[:, place]) for place, name in enumerate(names)]
 
 
 def training_table(
@@ -182,13 +149,7 @@ def _same_length(name: str, length: int, rows: int) -> None:
 
 def table_to_predict(scores: FloatArray, features: object, binding: Binding) -> pl.DataFrame:
     """The table that a fitted model reads; scores by class are in the order of the classes of `classes_of`."""
-    order = index_order(binding)
-    if binding.score.kind == "prob":
-        check_probabilities(scores)
-    if scores.ndim == 2 and scores.shape[1] == len(order) == len(binding.score.columns):
-        scores = scores[:, [order.index(one) for one in binding.classes]]
-    columns = score_columns(scores, binding.score.columns)
-    return with_columns(feature_table(features, len(scores)), columns)
+    return with_columns(feature_table(features, len(scores)), columns_of(scores, binding))
 
 
 def classes_of(binding: Binding) -> NDArray[Any]:

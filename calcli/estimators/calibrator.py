@@ -138,7 +138,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         """
         labels, classes = labels_and_classes(y)
         with as_value_errors():
-            from calcli.estimators.arrays import Rows, scores_of
+            from calcli.estimators.arrays import Rows
+            from calcli.tables.score_arrays import scores_of
             from calcli.tables.scores import kind_of
 
             values = scores_of(scores)
@@ -186,7 +187,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         """Calibrated probabilities, with a column for each of `classes_`; scores are as in `fit`."""
         check_is_fitted(self)
         with as_value_errors():
-            from calcli.estimators.arrays import by_class, scores_of, table_to_predict
+            from calcli.estimators.arrays import by_class, table_to_predict
+            from calcli.tables.score_arrays import scores_of
 
             model = self.artifact_
             table = table_to_predict(scores_of(scores), X if model.needs_features else None, model.binding)

@@ -20,7 +20,7 @@ from calcli.diagrams import image
 from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.diagrams.curves import Bands, Binning, Curve
 from calcli.errors import DataError, as_value_errors
-from calcli.estimators.arrays import Rows, scores_of
+from calcli.estimators.arrays import Rows, plain_class
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.catalog import MetricSpec
@@ -28,7 +28,10 @@ from calcli.numeric.bins import BINS, BinCount
 from calcli.reports.measuring import Resampling, class_names, measure_all, raw_candidate
 from calcli.reports.schema import MetricValue
 from calcli.tables.binding import bind
+from calcli.tables.binding_types import Label
+from calcli.tables.labels import class_text
 from calcli.tables.load import load
+from calcli.tables.score_arrays import scores_of
 from calcli.tables.scores import check_probabilities
 from calcli.tables.source import open_source
 
@@ -289,7 +292,7 @@ def reliability_diagram(
     bins: BinCount = BINS,
     binning: Binning = "width",
     bands: Bands = "consistency",
-    of: str | None = None,
+    of: Label | None = None,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
 ) -> ReliabilityDisplay:
@@ -310,7 +313,7 @@ def reliability_diagram(
     bands
         ``consistency`` is what a calibrated score would show, ``bootstrap`` what rows drawn anew show, or ``none``.
     of
-        The class; None is the second of two, and the predicted one of more.
+        The class, as `y` has it; None is the second of two, and the predicted one of more, as is ``top``.
     sample_weight
         How much each row matters beside the others.
     labels
@@ -318,7 +321,7 @@ def reliability_diagram(
     """
     with as_value_errors():
         read = Read.of(y, prob, sample_weight, labels)
-        chosen = () if of is None else (of,)
+        chosen = () if of is None else (class_text(plain_class(of)),)
         builder = CurveBuilder([name], read.classes, classes=chosen, bins=bins, binning=binning, bands=bands)
         builder.add([read.scored()])
     return ReliabilityDisplay(builder.curves()[0], bands).plot(ax)

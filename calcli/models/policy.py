@@ -26,7 +26,7 @@ from calcli.decisions.targets import decided
 from calcli.diagrams.charts import AtThresholds, thresholds_of
 from calcli.errors import DataError
 from calcli.listener import SILENT
-from calcli.models.base import Decider, DecisionRows
+from calcli.models.base import Decider, DecisionRows, Given
 from calcli.models.calibrator import CalibratorModel, load
 from calcli.models.columns import codes
 from calcli.models.held_out import Mask
@@ -54,7 +54,7 @@ class ScoreDecider(Decider):
     calibrator: CalibratorModel | None
 
     @classmethod
-    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: str | Path | None) -> ScoreDecider:
+    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: Given | None) -> ScoreDecider:
         return cls(goal, flags, None if calibrator is None else load(calibrator))
 
     @property

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, cast
+from typing import NoReturn, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
-from calcli.errors import DataError, UsageError, available, nearest, unknown_name
+from calcli.errors import DataError, UsageError, available, check_choice, nearest, unknown_name
 from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
 from calcli.tables.labels import Labels, class_text, positive_class
 from calcli.tables.source import logarithm_of
@@ -363,10 +363,9 @@ def kind_of(scores: FloatArray, given: str) -> ScoreKind:
     """The kind of scores in an array: `given`, or else judged by their values; doubtful scores are refused."""
     if given == "prob":
         check_probabilities(scores)
-    if given in ("logit", "prob"):
-        return cast("ScoreKind", given)
+    check_choice("input", given, ("auto", *get_args(ScoreKind)))
     if given != "auto":
-        raise UsageError(f"input={given!r} is none of 'auto', 'logit', 'prob'")
+        return cast("ScoreKind", given)
     rows = scores.reshape(len(scores), -1)
     outside = _outside(rows)
     if not outside.any():
