@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ from calcli.tables.binding_types import Binding, Flags, Label, ScoreKind
 from calcli.tables.labels import class_text
 from calcli.tables.score_arrays import columns_of, score_columns
 from calcli.tables.source import open_source
+from calcli.tables.weights import WeightKind
 
 Input: TypeAlias = Literal["auto", "logit", "prob"]
 
@@ -39,6 +40,8 @@ class Rows:
         Any frame, or an array with a column for each; None where there are none.
     weights, groups
         One in each row; None where there are none.
+    weight_kind
+        What a weight stands for; None is importance.
     """
 
     scores: FloatArray
@@ -48,6 +51,7 @@ class Rows:
     features: object = None
     weights: object = None
     groups: object = None
+    weight_kind: WeightKind | None = None
 
     def table(self) -> tuple[pl.DataFrame, Flags, str | None]:
         """The table, the parts that its columns play, and the column of the groups."""
@@ -64,10 +68,13 @@ class Rows:
             prob=stem if self.kind == "prob" else None,
             logit=stem if self.kind == "logit" else None,
             weight=None if self.weights is None else weight,
+            weight_kind=self.weight_kind,
             positive=texts[1] if len(texts) == 2 else None,
             ignore=() if self.groups is None else (group,),
             classes=tuple(texts),
         )
+        if self.weights is None:
+            flags = replace(flags, weight_kind=None)
         return with_columns(beside, parts), flags, None if self.groups is None else group
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from calcli.models.calibrator import CalibratorModel
     from calcli.models.requests import FitResult
     from calcli.reports.schema import Report
+    from calcli.tables.weights import WeightKind
 
 
 class CalibrationWarning(UserWarning):
@@ -56,6 +57,11 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         90/10 split above.
     input
         Whether scores are ``logit`` or ``prob``; ``auto`` tells by their values, and refuses what is doubtful.
+    exact
+        Let probabilities be exactly 0 or 1 where the method says so.
+    weight_kind
+        Whether a `sample_weight` is an ``importance`` or ``counts`` equal rows, which None takes for importance: counts
+        of 2 say as much as the rows written twice.
     random_state
         Of everything that draws random numbers.
 
@@ -102,6 +108,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         guard: str | None = None,
         holdout: str | None = None,
         input: Input = "auto",  # noqa: A002 what it is of
+        exact: bool = False,
+        weight_kind: WeightKind | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.method = method
@@ -110,6 +118,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         self.guard = guard
         self.holdout = holdout
         self.input = input
+        self.exact = exact
+        self.weight_kind = weight_kind
         self.random_state = random_state
 
     def fit(
@@ -143,7 +153,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
             from calcli.tables.scores import kind_of
 
             values = scores_of(scores)
-            rows = Rows(values, kind_of(values, self.input), labels, classes, X, sample_weight, groups)
+            kind = kind_of(values, self.input)
+            rows = Rows(values, kind, labels, classes, X, sample_weight, groups, self.weight_kind)
             return self._fit_rows(rows)
 
     def _fit_rows(self, rows: Rows) -> Self:
@@ -168,6 +179,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         from calcli.verbs.fit import fit
 
         settings: dict[str, Any] = {"method": self.method, "params": self.params or {}, "preset": self.preset}
+        settings["exact"] = self.exact
         if not Recipe(**settings).needs_features:
             rows = replace(rows, features=None)
         table, flags, group = rows.table()
@@ -222,6 +234,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         model = load(path)
         recipe = model.manifest.recipe
         given: dict[str, Any] = {name: recipe.get(name) or None for name in ("params", "preset", "guard", "holdout")}
+        given |= {"exact": bool(recipe.get("exact")), "weight_kind": model.flags.weight_kind}
         loaded = cls(
             model.manifest.requested, **given, input=model.binding.score.kind, random_state=model.manifest.seed
         )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from calcli.methods.base import ParamValue
     from calcli.reports.schema import Report
     from calcli.tables.binding_types import ScoreKind
+    from calcli.tables.weights import WeightKind
 
 Responses: TypeAlias = "tuple[FloatArray, ScoreKind]"
 
@@ -40,7 +41,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     estimator
         A classifier or a pipeline with `predict_proba`, or else `decision_function`, which is taken for log-odds.
         Where it is frozen (`sklearn.frozen.FrozenEstimator`), all rows calibrate it, as with ``cv="prefit"``.
-    method, params, preset, guard, holdout, random_state
+    method, params, preset, guard, holdout, exact, weight_kind, random_state
         As of `calcli.Calibrator`.
     cv
         Folds, a splitter of scikit-learn, or pairs of training and test rows; ``prefit`` for an estimator that was
@@ -87,6 +88,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         preset: str | None = None,
         guard: str | None = None,
         holdout: str | None = None,
+        exact: bool = False,
+        weight_kind: WeightKind | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -98,6 +101,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.preset = preset
         self.guard = guard
         self.holdout = holdout
+        self.exact = exact
+        self.weight_kind = weight_kind
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -186,8 +191,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
         scores, kind = response
         with as_value_errors():
-            rows = Rows(scores, kind, labels, self.classes_, features_of(X), weight, groups)
-            settings = {name: getattr(self, name) for name in ("params", "preset", "guard", "holdout", "random_state")}
+            rows = Rows(scores, kind, labels, self.classes_, features_of(X), weight, groups, self.weight_kind)
+            names = ("params", "preset", "guard", "holdout", "exact", "weight_kind", "random_state")
+            settings = {name: getattr(self, name) for name in names}
             return Calibrator(self.method, input=kind, **settings)._fit_rows(rows)
 
     def _routed(self, weight: Any, groups: Any, fit_params: Mapping[str, Any]) -> Any:
