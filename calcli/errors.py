@@ -20,8 +20,7 @@ noticed; only ``cli.main`` prints it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -74,15 +73,6 @@ class FileSystemError(CalcliError):
 
 class ClosedPipeError(FileSystemError):
     exit_code = 141
-
-
-@contextmanager
-def as_value_errors() -> Iterator[None]:
-    """Turn errors of usage, rows and fit into `ValueError`, which callers with arrays expect."""
-    try:
-        yield
-    except (UsageError, DataError, FitError) as error:
-        raise ValueError(str(error)) from error
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

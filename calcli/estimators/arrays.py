@@ -85,6 +85,29 @@ def free_name(name: str, beside: pl.DataFrame) -> str:
     return name
 
 
+def truth_of(y: object) -> NDArray[Any]:
+    """The label of each row, none missing; an array of one column is taken for its column."""
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise DataError(f"y has {labels.ndim} dimensions; there is one class for each row")
+    if labels.dtype.kind in "Of":
+        missing = [is_missing(one) for one in labels.tolist()]
+        if any(missing):
+            first = missing.index(True) + 1
+            raise DataError(f"{sum(missing):,} of {len(labels):,} labels are missing, first in row {first}")
+    return labels
+
+
+def is_missing(value: object) -> bool:
+    """Whether a label is None, NaN, or pandas' NA, which is neither equal to itself nor not."""
+    try:
+        return value is None or bool(value != value)  # noqa: PLR0124 NaN
+    except TypeError:
+        return True
+
+
 def plain_class(value: object) -> Label:
     """A class as a plain Python value, which tables take."""
     if isinstance(value, float) and value.is_integer():
@@ -113,7 +136,7 @@ def training_table(
     """A table without a score, and the parts that its columns play; no `classes` where labels are amounts."""
     beside = feature_table(features)
     label, weight = free_name("label", beside), free_name("weight", beside)
-    _same_length("X", beside.height, len(labels))
+    check_length("X", beside.height, len(labels))
     parts = [labels_column(label, labels)]
     parts += [amounts_column(weight, weights)] if weights is not None else []
     texts = None if classes is None else tuple(class_text(plain_class(one)) for one in classes.tolist())
@@ -131,6 +154,8 @@ def feature_table(features: object, rows: int | None = None) -> pl.DataFrame:
     elif hasattr(features, "columns") or hasattr(features, "column_names"):
         with open_source(cast("Any", features)) as source:
             table = source.raw.collect()
+    elif hasattr(features, "toarray"):
+        raise DataError("X is sparse, and methods read dense features", hint="give X.toarray()")
     else:
         array = np.asarray(features)
         if array.ndim != 2:
@@ -138,18 +163,19 @@ def feature_table(features: object, rows: int | None = None) -> pl.DataFrame:
         columns = ([*column] if array.dtype.kind == "O" else column for column in array.T)
         table = pl.DataFrame([pl.Series(f"x{place}", column, strict=False) for place, column in enumerate(columns)])
     if rows is not None:
-        _same_length("X", table.height, rows)
+        check_length("X", table.height, rows)
     return table
 
 
 def with_columns(table: pl.DataFrame, columns: Sequence[pl.Series]) -> pl.DataFrame:
     """The table with more columns, all of the length of the first."""
     for column in columns:
-        _same_length(column.name, len(column), len(columns[0]))
+        check_length(column.name, len(column), len(columns[0]))
     return pl.DataFrame(columns) if not table.width else table.with_columns(columns)
 
 
-def _same_length(name: str, length: int, rows: int) -> None:
+def check_length(name: str, length: int, rows: int) -> None:
+    """Refuse an array that is not as long as there are rows."""
     if length != rows:
         raise DataError(f"there are {rows:,} rows, and {name} has {length:,}: inconsistent numbers of samples")
 

@@ -20,7 +20,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 
-from calcli.errors import as_value_errors
+from calcli.estimators.value_errors import as_value_errors
 
 if TYPE_CHECKING:
     from calcli.batch import FloatArray
@@ -217,7 +217,11 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         from sklearn.metrics import log_loss
 
         prob = self.predict_proba(scores, X)
-        check_known(np.asarray(y), self.classes_)
+        with as_value_errors():
+            from calcli.estimators.arrays import truth_of
+
+            y = truth_of(y)
+        check_known(y, self.classes_)
         order = np.argsort(self.classes_)
         return -float(log_loss(y, prob[:, order], sample_weight=sample_weight, labels=self.classes_[order]))
 
@@ -252,6 +256,11 @@ class Calibrator(ClassifierMixin, BaseEstimator):
 def labels_and_classes(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     """The class of each row, and all classes, sorted."""
     labels = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "O":
+        with as_value_errors():
+            from calcli.estimators.arrays import truth_of
+
+            truth_of(labels)
     assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     if not len(labels):

@@ -15,8 +15,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from calcli.errors import as_value_errors
-from calcli.estimators.calibrator import Calibrator, check_known, labels_and_classes
+from calcli.estimators.calibrator import CalibrationWarning, Calibrator, check_known, labels_and_classes
+from calcli.estimators.value_errors import as_value_errors
 from calcli.numeric.links import drawn_in
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Of the estimator's `fit`.
         """
         labels, self.classes_ = labels_and_classes(y)
+        self._refuse_sparse(X)
         X, labels, sample_weight, groups = indexable(X, labels, sample_weight, groups)
         routed = self._routed(sample_weight, groups, fit_params)
         if self.cv == "prefit" or clone(self.estimator) is self.estimator:
@@ -141,6 +142,24 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             if hasattr(first, name):
                 setattr(self, name, getattr(first, name))
         return self
+
+    @property
+    def _reads_features(self) -> bool:
+        """Whether the method needs features; ``auto`` goes without where there are none."""
+        from calcli.methods import catalog
+
+        return self.method != catalog.AUTO and catalog.find(self.method).needs_features
+
+    def _refuse_sparse(self, X: Any) -> None:
+        """Refuse sparse features that the method reads, and say so where ``auto`` goes without them."""
+        if not hasattr(X, "toarray"):
+            return
+        with as_value_errors():
+            if self._reads_features:
+                raise ValueError(f"{self.method} reads features, and X is sparse: it takes a dense X, as X.toarray()")
+        if self.method == "auto":
+            text = "X is sparse: auto compares the methods that read no features, and all of them with a dense X"
+            warnings.warn(text, CalibrationWarning, stacklevel=3)
 
     def _calibrate_fitted(self, X: Any, labels: NDArray[Any], weight: Any, groups: Any) -> None:
         """One calibrator on all rows, of an estimator that was fitted on others."""
@@ -234,6 +253,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Calibrated probabilities, with a column for each of `classes_`."""
         check_is_fitted(self)
         features = features_of(X)
+        if hasattr(X, "toarray") and any(one.artifact_.needs_features for one in self.calibrators_):
+            raise ValueError("the calibrator reads features, and X is sparse: it takes a dense X, as X.toarray()")
         parts = [
             calibrator.predict_proba(responses(estimator, X, self.classes_)[0], features)
             for estimator, calibrator in zip(self.estimators_, self.calibrators_, strict=True)
@@ -252,6 +273,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
         tags.input_tags.pairwise = False
+        tags.input_tags.sparse &= not self._reads_features
         return tags
 
 

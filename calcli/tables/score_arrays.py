@@ -41,7 +41,7 @@ def scores_of(scores: object) -> FloatArray:
     if not finite.all():
         bad = values[~finite][0]
         row = int(np.argmin(finite.reshape(len(values), -1).all(axis=1)))
-        raise DataError(f"the scores contain {'NaN' if np.isnan(bad) else 'infinity'}, first in row {row}")
+        raise DataError(f"the scores contain {'NaN' if np.isnan(bad) else 'infinity'}, first in row {row + 1}")
     return values
 
 

@@ -393,11 +393,12 @@ def check_probabilities(scores: FloatArray) -> None:
     outside = _outside(rows)
     if outside.any():
         raise DataError(
-            f"{int(outside.sum()):,} of {len(rows):,} probabilities lie outside [0, 1], first in row {outside.argmax()}"
+            f"{int(outside.sum()):,} of {len(rows):,} probabilities lie outside [0, 1], "
+            f"first in row {outside.argmax() + 1}"
         )
     if scores.ndim == 2:
         apart = _not_summing_to_one(rows)
         if apart.any():
             raise DataError(
-                f"in {int(apart.sum()):,} rows the probabilities do not sum to 1, first in {apart.argmax()}"
+                f"in {int(apart.sum()):,} rows the probabilities do not sum to 1, first in row {apart.argmax() + 1}"
             )

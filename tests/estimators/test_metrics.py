@@ -101,7 +101,7 @@ def test_its_parameters_are_those_that_matter(name: str) -> None:
     scored_by = {field.name for field in fields(Options)} - {"auto_bins", "in_sample", "rarer", *own}
     given = beside(name)
     scored = Read.of(Y, EDGED, None, None).scored(
-        _clusters(CLUSTERS) if "clusters" in given else None, given.get("edges")
+        _clusters(CLUSTERS, len(CLUSTERS)) if "clusters" in given else None, given.get("edges")
     )
     for key in scored_by:
         value = catalog.measure([catalog.find(name)], scored, replace(Options(), **{key: others[key]}))[name].value
