@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, cast
+from typing import NoReturn, cast, get_args
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
-from calcli.errors import DataError, UsageError, available, nearest, unknown_name
+from calcli.errors import DataError, UsageError, available, check_choice, nearest, unknown_name
 from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
 from calcli.tables.labels import Labels, class_text, positive_class
@@ -513,10 +513,9 @@ def kind_of(scores: FloatArray, given: str) -> ScoreKind:
     """The kind of scores in an array: `given`, or else judged by their values; doubtful scores are refused."""
     if given == "prob":
         check_probabilities(scores)
-    if given in ("logit", "prob"):
-        return cast("ScoreKind", given)
+    check_choice("input", given, ("auto", *get_args(ScoreKind)))
     if given != "auto":
-        raise UsageError(f"input={given!r} is none of 'auto', 'logit', 'prob'")
+        return cast("ScoreKind", given)
     rows = scores.reshape(len(scores), -1)
     outside = _outside(rows)
     if not outside.any():
@@ -544,11 +543,12 @@ def check_probabilities(scores: FloatArray) -> None:
     outside = _outside(rows)
     if outside.any():
         raise DataError(
-            f"{int(outside.sum()):,} of {len(rows):,} probabilities lie outside [0, 1], first in row {outside.argmax()}"
+            f"{int(outside.sum()):,} of {len(rows):,} probabilities lie outside [0, 1], "
+            f"first in row {outside.argmax() + 1}"
         )
     if scores.ndim == 2:
         apart = _not_summing_to_one(rows)
         if apart.any():
             raise DataError(
-                f"in {int(apart.sum()):,} rows the probabilities do not sum to 1, first in {apart.argmax()}"
+                f"in {int(apart.sum()):,} rows the probabilities do not sum to 1, first in row {apart.argmax() + 1}"
             )
