@@ -20,8 +20,9 @@ noticed; only ``cli.main`` prints it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
 
 
 class CalcliError(Exception):
@@ -69,15 +70,6 @@ class ClosedPipeError(FileSystemError):
     exit_code = 141
 
 
-@contextmanager
-def as_value_errors() -> Iterator[None]:
-    """Turn errors of usage, rows and fit into `ValueError`, which callers with arrays expect."""
-    try:
-        yield
-    except (UsageError, DataError, FitError) as error:
-        raise ValueError(str(error)) from error
-
-
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` most likely meant, if one is near enough."""
     import difflib
@@ -105,3 +97,29 @@ def available(names: Sequence[str], *, limit: int = 12) -> str:
     """The names that exist, for an error message."""
     more = f", and {len(names) - limit} more" if len(names) > limit else ""
     return f"available: {', '.join(names[:limit])}{more}" if names else "there are none"
+
+
+def check_choices(settings: Any) -> None:
+    """Refuse, in a dataclass, a value that is none of the words that the type of its field lists."""
+    for name, words in _choices(type(settings)).items():  # type: ignore[arg-type]  # classes can be hashed
+        if getattr(settings, name) is not None:
+            check_choice(name, getattr(settings, name), words)
+
+
+def check_choice(name: str, value: object, words: Sequence[str]) -> None:
+    """Refuse a value that is none of the words."""
+    if not (isinstance(value, str) and value in words):
+        raise UsageError(unknown_name(name, str(value), words))
+
+
+@cache
+def _choices(kind: type) -> Mapping[str, tuple[str, ...]]:
+    """The words of each field that is a ``Literal`` or None; a field that takes anything else too is no choice."""
+    from typing import Literal, get_args, get_origin, get_type_hints
+
+    found = {}
+    for name, hint in get_type_hints(kind).items():
+        kinds = [hint] if get_origin(hint) is Literal else [one for one in get_args(hint) if one is not type(None)]
+        if kinds and all(get_origin(one) is Literal for one in kinds):
+            found[name] = tuple(word for one in kinds for word in get_args(one))
+    return found

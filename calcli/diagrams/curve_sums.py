@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, spans
 from calcli.diagrams.curves import Bands, Binning, Curve, Kind, Point
-from calcli.errors import UsageError, unknown_name
+from calcli.errors import UsageError, check_choice, unknown_name
 from calcli.metrics.adaptive import smooth_of
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.binned import BinSums, binned_sums
@@ -22,7 +22,7 @@ from calcli.metrics.paired import Z975
 from calcli.metrics.ranking import accuracy_rows
 from calcli.metrics.tied import TiedScores, cumulated
 from calcli.numeric.binomial import rate_interval
-from calcli.numeric.bins import BINS, BinCount, bins_of_rows, width_edges
+from calcli.numeric.bins import BINS, BinCount, bins_of_rows, check_bins, width_edges
 
 LEVEL = 0.95
 """The probability that a band covers."""
@@ -346,6 +346,9 @@ class CurveBuilder:
         bands: Bands = "consistency",
         judged: bool = True,
     ) -> None:
+        check_bins(bins)
+        check_choice("binning", binning, get_args(Binning))
+        check_choice("bands", bands, get_args(Bands))
         places = _chosen(classes, names)
         self._sums = [
             (

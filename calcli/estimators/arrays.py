@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
 from calcli.errors import DataError
-from calcli.tables.arrays import index_order
 from calcli.tables.binding_types import Binding, Flags, Label, ScoreKind
 from calcli.tables.labels import class_text
-from calcli.tables.scales import check_probabilities
+from calcli.tables.score_arrays import columns_of, score_columns
 from calcli.tables.source import open_source
+from calcli.tables.weights import WeightKind
 
 Input: TypeAlias = Literal["auto", "logit", "prob"]
 
@@ -40,6 +40,8 @@ class Rows:
         None where there are none.
     kind
         What the scores are.
+    weight_kind
+        What a weight stands for; None is importance.
     """
 
     labels: NDArray[Any]
@@ -49,6 +51,7 @@ class Rows:
     groups: object = None
     scores: FloatArray | None = None
     kind: ScoreKind = "prob"
+    weight_kind: WeightKind | None = None
 
     def table(self) -> tuple[pl.DataFrame, Flags, str | None]:
         """The table, the parts that its columns play, and the column of the groups."""
@@ -72,7 +75,10 @@ class Rows:
         if texts is not None:
             roles |= {"classes": tuple(texts), "positive": texts[1] if len(texts) == 2 else None}
         table = with_columns(beside, parts)
-        return table, Flags(label=label, **roles), None if self.groups is None else group
+        flags = Flags(label=label, weight_kind=self.weight_kind, **roles)
+        if self.weights is None:
+            flags = replace(flags, weight_kind=None)
+        return table, flags, None if self.groups is None else group
 
 
 def free_name(name: str, beside: pl.DataFrame) -> str:
@@ -82,27 +88,27 @@ def free_name(name: str, beside: pl.DataFrame) -> str:
     return name
 
 
-def scores_of(scores: object) -> FloatArray:
-    """Scores as float64, shape (n,) or (n, K), all finite; one column is the score of the positive class."""
-    array = np.asarray(scores)
-    if array.dtype.kind == "c":
-        raise DataError("Complex data not supported: scores are real numbers")
+def truth_of(y: object) -> NDArray[Any]:
+    """The label of each row, none missing; an array of one column is taken for its column."""
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise DataError(f"y has {labels.ndim} dimensions; there is one class for each row")
+    if labels.dtype.kind in "Of":
+        missing = [is_missing(one) for one in labels.tolist()]
+        if any(missing):
+            first = missing.index(True) + 1
+            raise DataError(f"{sum(missing):,} of {len(labels):,} labels are missing, first in row {first}")
+    return labels
+
+
+def is_missing(value: object) -> bool:
+    """Whether a label is None, NaN, or pandas' NA, which is neither equal to itself nor not."""
     try:
-        values = np.ascontiguousarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"the scores are no numbers: {error}") from error
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim not in (1, 2):
-        raise DataError(f"the scores have {values.ndim} dimensions; they are (n,) or (n, classes)")
-    if not len(values):
-        raise DataError("there are no rows: the scores have 0 sample(s)")
-    finite = np.isfinite(values)
-    if not finite.all():
-        bad = values[~finite][0]
-        row = int(np.argmin(finite.reshape(len(values), -1).all(axis=1)))
-        raise DataError(f"the scores contain {'NaN' if np.isnan(bad) else 'infinity'}, first in row {row}")
-    return values
+        return value is None or bool(value != value)  # noqa: PLR0124 NaN
+    except TypeError:
+        return True
 
 
 def plain_class(value: object) -> Label:
@@ -114,16 +120,6 @@ def plain_class(value: object) -> Label:
     raise DataError(f"the class {value!r} is a {type(value).__name__}; classes are integers, booleans or text")
 
 
-def score_columns(scores: FloatArray, names: Sequence[str]) -> list[pl.Series]:
-    """The scores as columns of these names."""
-    given = 1 if scores.ndim == 1 else scores.shape[1]
-    if given != len(names):
-        raise DataError(f"the scores have {given} columns, and {len(names)} are expected: {', '.join(names[:8])}")
-    if scores.ndim == 1:
-        return [pl.Series(names[0], scores)]
-    return [pl.Series(name, scores[:, place]) for place, name in enumerate(names)]
-
-
 def feature_table(features: object, rows: int | None = None) -> pl.DataFrame:
     """Features as a table: any frame as it is, an array with columns ``x0``, ``x1`` and so on."""
     if features is None:
@@ -133,6 +129,8 @@ def feature_table(features: object, rows: int | None = None) -> pl.DataFrame:
     elif hasattr(features, "columns") or hasattr(features, "column_names"):
         with open_source(cast("Any", features)) as source:
             table = source.raw.collect()
+    elif hasattr(features, "toarray"):
+        raise DataError("X is sparse, and methods read dense features", hint="give X.toarray()")
     else:
         array = np.asarray(features)
         if array.ndim != 2:
@@ -140,31 +138,26 @@ def feature_table(features: object, rows: int | None = None) -> pl.DataFrame:
         columns = ([*column] if array.dtype.kind == "O" else column for column in array.T)
         table = pl.DataFrame([pl.Series(f"x{place}", column, strict=False) for place, column in enumerate(columns)])
     if rows is not None:
-        _same_length("X", table.height, rows)
+        check_length("X", table.height, rows)
     return table
 
 
 def with_columns(table: pl.DataFrame, columns: Sequence[pl.Series]) -> pl.DataFrame:
     """The table with more columns, all of the length of the first."""
     for column in columns:
-        _same_length(column.name, len(column), len(columns[0]))
+        check_length(column.name, len(column), len(columns[0]))
     return pl.DataFrame(columns) if not table.width else table.with_columns(columns)
 
 
-def _same_length(name: str, length: int, rows: int) -> None:
+def check_length(name: str, length: int, rows: int) -> None:
+    """Refuse an array that is not as long as there are rows."""
     if length != rows:
         raise DataError(f"there are {rows:,} rows, and {name} has {length:,}: inconsistent numbers of samples")
 
 
 def table_to_predict(scores: FloatArray, features: object, binding: Binding) -> pl.DataFrame:
     """The table that a fitted model reads; scores by class are in the order of `index_order`."""
-    order = index_order(binding)
-    if binding.score.kind == "prob":
-        check_probabilities(scores)
-    if scores.ndim == 2 and scores.shape[1] == len(order) == len(binding.score.columns):
-        scores = scores[:, [order.index(one) for one in binding.classes]]
-    columns = score_columns(scores, binding.score.columns)
-    return with_columns(feature_table(features, len(scores)), columns)
+    return with_columns(feature_table(features, len(scores)), columns_of(scores, binding))
 
 
 def by_class(prob: FloatArray) -> FloatArray:

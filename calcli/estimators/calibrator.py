@@ -20,7 +20,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 
-from calcli.errors import as_value_errors
+from calcli.estimators.value_errors import as_value_errors
 
 if TYPE_CHECKING:
     from calcli.batch import FloatArray
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from calcli.models.calibrator import CalibratorModel
     from calcli.models.requests import FitResult
     from calcli.reports.schema import Report
+    from calcli.tables.weights import WeightKind
 
 
 class CalibrationWarning(UserWarning):
@@ -56,6 +57,11 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         90/10 split above.
     input
         Whether scores are ``logit`` or ``prob``; ``auto`` tells by their values, and refuses what is doubtful.
+    exact
+        Let probabilities be exactly 0 or 1 where the method says so.
+    weight_kind
+        Whether a `sample_weight` is an ``importance`` or ``counts`` equal rows, which None takes for importance: counts
+        of 2 say as much as the rows written twice.
     random_state
         Of everything that draws random numbers.
 
@@ -102,6 +108,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         guard: str | None = None,
         holdout: str | None = None,
         input: Input = "auto",  # noqa: A002 what it is of
+        exact: bool = False,
+        weight_kind: WeightKind | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.method = method
@@ -110,6 +118,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         self.guard = guard
         self.holdout = holdout
         self.input = input
+        self.exact = exact
+        self.weight_kind = weight_kind
         self.random_state = random_state
 
     def fit(
@@ -138,11 +148,13 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         """
         labels, classes = labels_and_classes(y)
         with as_value_errors():
-            from calcli.estimators.arrays import Rows, scores_of
+            from calcli.estimators.arrays import Rows
             from calcli.tables.scales import kind_of
+            from calcli.tables.score_arrays import scores_of
 
             values = scores_of(scores)
-            rows = Rows(labels, classes, X, sample_weight, groups, values, kind_of(values, self.input))
+            kind = kind_of(values, self.input)
+            rows = Rows(labels, classes, X, sample_weight, groups, values, kind, self.weight_kind)
             return self._fit_rows(rows)
 
     def _fit_rows(self, rows: Rows) -> Self:
@@ -167,6 +179,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         from calcli.verbs.fit import fit
 
         settings: dict[str, Any] = {"method": self.method, "params": self.params or {}, "preset": self.preset}
+        settings["exact"] = self.exact
         if not Recipe(**settings).needs_features:
             rows = replace(rows, features=None)
         table, flags, group = rows.table()
@@ -186,7 +199,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         """Calibrated probabilities, with a column for each of `classes_`; scores are as in `fit`."""
         check_is_fitted(self)
         with as_value_errors():
-            from calcli.estimators.arrays import by_class, scores_of, table_to_predict
+            from calcli.estimators.arrays import by_class, table_to_predict
+            from calcli.tables.score_arrays import scores_of
 
             model = self.artifact_
             table = table_to_predict(scores_of(scores), X if model.needs_features else None, model.binding)
@@ -203,7 +217,11 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         from sklearn.metrics import log_loss
 
         prob = self.predict_proba(scores, X)
-        check_known(np.asarray(y), self.classes_)
+        with as_value_errors():
+            from calcli.estimators.arrays import truth_of
+
+            y = truth_of(y)
+        check_known(y, self.classes_)
         order = np.argsort(self.classes_)
         return -float(log_loss(y, prob[:, order], sample_weight=sample_weight, labels=self.classes_[order]))
 
@@ -220,6 +238,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         model = load(path)
         recipe = model.manifest.recipe
         given: dict[str, Any] = {name: recipe.get(name) or None for name in ("params", "preset", "guard", "holdout")}
+        given |= {"exact": bool(recipe.get("exact")), "weight_kind": model.flags.weight_kind}
         loaded = cls(
             model.manifest.requested, **given, input=model.binding.score.kind, random_state=model.manifest.seed
         )
@@ -237,6 +256,11 @@ class Calibrator(ClassifierMixin, BaseEstimator):
 def labels_and_classes(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     """The class of each row, and all classes, sorted."""
     labels = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "O":
+        with as_value_errors():
+            from calcli.estimators.arrays import truth_of
+
+            truth_of(labels)
     assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     if not len(labels):

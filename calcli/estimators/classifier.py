@@ -15,8 +15,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from calcli.errors import as_value_errors
-from calcli.estimators.calibrator import Calibrator, check_known, labels_and_classes
+from calcli.estimators.calibrator import CalibrationWarning, Calibrator, check_known, labels_and_classes
+from calcli.estimators.value_errors import as_value_errors
 from calcli.numeric.links import drawn_in
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from calcli.methods.base import ParamValue
     from calcli.reports.schema import Report
     from calcli.tables.binding_types import ScoreKind
+    from calcli.tables.weights import WeightKind
 
 Responses: TypeAlias = "tuple[FloatArray, ScoreKind]"
 
@@ -40,7 +41,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     estimator
         A classifier or a pipeline with `predict_proba`, or else `decision_function`, which is taken for log-odds.
         Where it is frozen (`sklearn.frozen.FrozenEstimator`), all rows calibrate it, as with ``cv="prefit"``.
-    method, params, preset, guard, holdout, random_state
+    method, params, preset, guard, holdout, exact, weight_kind, random_state
         As of `calcli.Calibrator`.
     cv
         Folds, a splitter of scikit-learn, or pairs of training and test rows; ``prefit`` for an estimator that was
@@ -87,6 +88,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         preset: str | None = None,
         guard: str | None = None,
         holdout: str | None = None,
+        exact: bool = False,
+        weight_kind: WeightKind | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -98,6 +101,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.preset = preset
         self.guard = guard
         self.holdout = holdout
+        self.exact = exact
+        self.weight_kind = weight_kind
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -125,6 +130,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Of the estimator's `fit`.
         """
         labels, self.classes_ = labels_and_classes(y)
+        self._refuse_sparse(X)
         X, labels, sample_weight, groups = indexable(X, labels, sample_weight, groups)
         routed = self._routed(sample_weight, groups, fit_params)
         if self.cv == "prefit" or clone(self.estimator) is self.estimator:
@@ -136,6 +142,24 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             if hasattr(first, name):
                 setattr(self, name, getattr(first, name))
         return self
+
+    @property
+    def _reads_features(self) -> bool:
+        """Whether the method needs features; ``auto`` goes without where there are none."""
+        from calcli.methods import catalog
+
+        return self.method != catalog.AUTO and catalog.find(self.method).needs_features
+
+    def _refuse_sparse(self, X: Any) -> None:
+        """Refuse sparse features that the method reads, and say so where ``auto`` goes without them."""
+        if not hasattr(X, "toarray"):
+            return
+        with as_value_errors():
+            if self._reads_features:
+                raise ValueError(f"{self.method} reads features, and X is sparse: it takes a dense X, as X.toarray()")
+        if self.method == "auto":
+            text = "X is sparse: auto compares the methods that read no features, and all of them with a dense X"
+            warnings.warn(text, CalibrationWarning, stacklevel=3)
 
     def _calibrate_fitted(self, X: Any, labels: NDArray[Any], weight: Any, groups: Any) -> None:
         """One calibrator on all rows, of an estimator that was fitted on others."""
@@ -185,8 +209,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         from calcli.estimators.arrays import Rows
 
         with as_value_errors():
-            rows = Rows(labels, self.classes_, features_of(X), weight, groups, *response)
-            settings = {name: getattr(self, name) for name in ("params", "preset", "guard", "holdout", "random_state")}
+            rows = Rows(labels, self.classes_, features_of(X), weight, groups, *response, self.weight_kind)
+            names = ("params", "preset", "guard", "holdout", "exact", "weight_kind", "random_state")
+            settings = {name: getattr(self, name) for name in names}
             return Calibrator(self.method, input=rows.kind, **settings)._fit_rows(rows)
 
     def _routed(self, weight: Any, groups: Any, fit_params: Mapping[str, Any]) -> Any:
@@ -227,6 +252,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Calibrated probabilities, with a column for each of `classes_`."""
         check_is_fitted(self)
         features = features_of(X)
+        if hasattr(X, "toarray") and any(one.artifact_.needs_features for one in self.calibrators_):
+            raise ValueError("the calibrator reads features, and X is sparse: it takes a dense X, as X.toarray()")
         parts = [
             calibrator.predict_proba(responses(estimator, X, self.classes_)[0], features)
             for estimator, calibrator in zip(self.estimators_, self.calibrators_, strict=True)
@@ -245,6 +272,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
         tags.input_tags.pairwise = False
+        tags.input_tags.sparse &= not self._reads_features
         return tags
 
 

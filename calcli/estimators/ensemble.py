@@ -10,14 +10,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from calcli.errors import as_value_errors
+from calcli.errors import check_choice
 from calcli.estimators.calibrator import labels_and_classes, seed_of
+from calcli.estimators.value_errors import as_value_errors
 
 if TYPE_CHECKING:
     from calcli.batch import FloatArray
     from calcli.models.ensemble import EnsembleModel
+    from calcli.tables.binding import Task
     from calcli.uncertainty.decomposition import Decomposed
-    from calcli.uncertainty.ensemble import Kind, Task
+    from calcli.uncertainty.ensemble import Kind
 
 
 class Ensemble(BaseEstimator):
@@ -79,6 +81,8 @@ class Ensemble(BaseEstimator):
         sample_weight
             How much each row matters beside the others.
         """
+        with as_value_errors():
+            check_choice("task", self.task or "class", ("class", "regression"))
         amounts = self.task == "regression" or (self.task is None and type_of_target(y) == "continuous")
         labels, classes = (column_or_1d(y, warn=True), None) if amounts else labels_and_classes(y)
         with as_value_errors():

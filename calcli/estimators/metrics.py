@@ -19,8 +19,9 @@ from calcli.batch import Batch
 from calcli.diagrams import image
 from calcli.diagrams.curve_sums import CurveBuilder
 from calcli.diagrams.curves import Bands, Binning, Curve
-from calcli.errors import DataError, as_value_errors
-from calcli.estimators.arrays import Rows, scores_of
+from calcli.errors import DataError
+from calcli.estimators.arrays import Rows, check_length, plain_class, truth_of
+from calcli.estimators.value_errors import as_value_errors
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.catalog import MetricSpec
@@ -28,8 +29,11 @@ from calcli.numeric.bins import BINS, BinCount
 from calcli.reports.measuring import Resampling, class_names, measure_all, raw_candidate
 from calcli.reports.schema import MetricValue
 from calcli.tables.binding import bind
+from calcli.tables.binding_types import Label
+from calcli.tables.labels import class_text
 from calcli.tables.load import load
 from calcli.tables.scales import check_probabilities
+from calcli.tables.score_arrays import scores_of
 from calcli.tables.source import open_source
 
 if TYPE_CHECKING:
@@ -88,7 +92,7 @@ class Read:
     def of(cls, y_true: ArrayLike, prob: ArrayLike, sample_weight: ArrayLike | None, labels: ArrayLike | None) -> Read:
         values = scores_of(prob)
         check_probabilities(values)
-        truth = np.asarray(y_true)
+        truth = truth_of(y_true)
         known = _classes(truth, 2 if values.ndim == 1 else values.shape[1], labels)
         table, flags, _ = Rows(truth, known, weights=sample_weight, scores=values).table()
         with open_source(table) as source:
@@ -109,9 +113,19 @@ def _classes(truth: NDArray[Any], count: int, labels: ArrayLike | None) -> NDArr
     return known
 
 
-def _clusters(values: ArrayLike) -> Clusters:
+def _clusters(values: ArrayLike, rows: int) -> Clusters:
+    check_length("clusters", len(np.asarray(values)), rows)
     names, place = np.unique(np.asarray(values), return_inverse=True)
     return Clusters(place.astype(np.int64), len(names), "given")
+
+
+def _edges(pairs: ArrayLike, rows: int) -> NDArray[np.int64]:
+    edges = np.asarray(pairs, dtype=np.int64)
+    if edges.ndim != 2 or edges.shape[1] != 2:
+        raise DataError(f"the edges have the shape {edges.shape}; they are pairs of rows, shape (n, 2)")
+    if wrong := edges[(edges < 0) | (edges >= rows)].tolist():
+        raise DataError(f"the edges link {wrong[0]}, and there are {rows:,} rows, which are counted from 0")
+    return edges
 
 
 def _function(spec: MetricSpec) -> Callable[..., float]:
@@ -129,9 +143,10 @@ def _function(spec: MetricSpec) -> Callable[..., float]:
         signature.bind(y_true, prob, **options)
         with as_value_errors():
             clusters, edges = options.pop("clusters", None), options.pop("edges", None)
-            scored = Read.of(y_true, prob, sample_weight, labels).scored(
-                None if clusters is None else _clusters(clusters),
-                None if edges is None else np.asarray(edges, dtype=np.int64),
+            read = Read.of(y_true, prob, sample_weight, labels)
+            scored = read.scored(
+                None if clusters is None else _clusters(clusters, len(read.batch)),
+                None if edges is None else _edges(edges, len(read.batch)),
             )
             measured = catalog.measure([spec], scored, Options(**options).of_rows(scored.rows))[spec.name]
         if measured.value is None:
@@ -233,7 +248,7 @@ def summary(
             options or Options(seed=random_state),
             read.classes,
             resampling=Resampling(bootstrap, random_state, units) if bootstrap else None,
-            clusters=None if clusters is None else _clusters(clusters),
+            clusters=None if clusters is None else _clusters(clusters, len(read.batch)),
         )
     return Summary(measured.scores[0].metrics)
 
@@ -281,7 +296,7 @@ def reliability_diagram(
     bins: BinCount = BINS,
     binning: Binning = "width",
     bands: Bands = "consistency",
-    of: str | None = None,
+    of: Label | None = None,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
 ) -> ReliabilityDisplay:
@@ -302,7 +317,7 @@ def reliability_diagram(
     bands
         ``consistency`` is what a calibrated score would show, ``bootstrap`` what rows drawn anew show, or ``none``.
     of
-        The class; None is the second of two, and the predicted one of more.
+        The class, as `y` has it; None is the second of two, and the predicted one of more, as is ``top``.
     sample_weight
         How much each row matters beside the others.
     labels
@@ -310,7 +325,7 @@ def reliability_diagram(
     """
     with as_value_errors():
         read = Read.of(y, prob, sample_weight, labels)
-        chosen = () if of is None else (of,)
+        chosen = () if of is None else (class_text(plain_class(of)),)
         builder = CurveBuilder([name], read.classes, classes=chosen, bins=bins, binning=binning, bands=bands)
         builder.add([read.scored()])
     return ReliabilityDisplay(builder.curves()[0], bands).plot(ax)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray, LabelArray, Rows, spans, taken
-from calcli.errors import UsageError, unknown_name
+from calcli.errors import UsageError, check_choices, unknown_name
 from calcli.metrics.tied import SortedRows, TiedScores
 from calcli.numeric.bins import BINS, BinCount, bins_of_rows, check_bins, rising
 
@@ -78,17 +78,12 @@ class Options:
     auto_bins: bool = False
 
     def __post_init__(self) -> None:
+        check_choices(self)
         check_bins(self.bins)
         numbers = {"views": self.views, "bin_size": self.bin_size, "norm": self.norm}
         for name, value in numbers.items():
             if value is not None and not 1 <= value <= _MOST[name]:
                 raise UsageError(f"{name} is {value}; it must be a number from 1 to {_MOST[name]:,}")
-        for name, given, known in (
-            ("binning", self.binning, ("width", "mass")),
-            ("mvce", self.mvce, ("closed", "sampled")),
-        ):
-            if given not in known:
-                raise UsageError(f"{name} is {given!r}; there are {known[0]} and {known[1]}")
         if self.convention not in CONVENTIONS:
             raise UsageError(unknown_name("convention", self.convention, CONVENTIONS))
 

@@ -29,7 +29,7 @@ from calcli.metrics import multi_view
 from calcli.metrics.base import Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.clustered import ClusterGap, ClusterSums
-from calcli.metrics.forms import Metric, ProblemMetric, Reduction, combined, problems
+from calcli.metrics.forms import Metric, ProblemMetric, Reduction, Skill, combined, problems
 from calcli.metrics.paired import chance_widened, unit_sums
 from calcli.metrics.tied import SortedRows, TiedScores, dot
 from calcli.numeric.bins import totals
@@ -201,6 +201,8 @@ class Resampler:
         """Keep what is the same in all replicates of a metric, and tell whether it can be resampled."""
         if form.rows is not None:
             self._rows[name] = self._weight * form.rows(self.scored)
+        elif isinstance(form, Skill):
+            self._rows[name] = self._weight * form.loss.loss(self.scored)
         elif isinstance(form, ProblemMetric):
             reduction, ranked = pooling = self._pooling(form)
             if pooling not in self._sorted:
@@ -229,6 +231,12 @@ class Resampler:
             for name in wanted
             if name in self._rows
         }
+        for name, loss in means.items():
+            form = self._forms[name]
+            if isinstance(form, Skill):
+                classes = np.bincount(self.scored.label, counts * self._weight, minlength=self.scored.classes)
+                value = form.number(loss, classes.astype(np.float64))
+                means[name] = math.nan if value is None else value
         return means | self._numbers(
             wanted,
             lambda pooling: [part.pool(counts) for part in self._sorted[pooling]],
@@ -283,7 +291,7 @@ class Resampler:
                 if clustered is not None:
                     sums = sums or ClusterSums.of(clustered)
                     values[name] = form.number(sums)
-            elif form is not None and form.rows is None:
+            elif form is not None and name not in self._rows:
                 found = multi_view.ErrorSums(*errors())
                 values[name] = multi_view.closed_of(found, self.options) if found.weight > 0 else None
         return {name: math.nan if value is None else value for name, value in values.items()}

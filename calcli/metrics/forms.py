@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
+import numpy as np
+
 from calcli.batch import FloatArray
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.conventions import convention
@@ -80,8 +82,8 @@ class RowMean(Metric):
     """
 
     def __init__(self, rows: RowLoss, definition: tuple[Definition, Definition], *, one_vs_rest: bool = True) -> None:
-        self.rows = rows
-        self._loss, self._definition, self._one_vs_rest = rows, definition, one_vs_rest
+        self.rows = self.loss = rows
+        self._definition, self._one_vs_rest = definition, one_vs_rest
         self.__doc__ = rows.__doc__
 
     def __call__(self, scored: Scored, options: Options) -> Measured:
@@ -95,8 +97,8 @@ class RowMean(Metric):
     def gather(self, scored: Scored, options: Options) -> LossSums:
         per_class = None
         if self._one_vs_rest and not scored.binary:
-            per_class = tuple(scored.one_vs_rest(index).sum_of(self._loss) for index in range(scored.classes))
-        return LossSums(scored.total_weight, scored.sum_of(self._loss), per_class, scored.binary)
+            per_class = tuple(scored.one_vs_rest(index).sum_of(self.loss) for index in range(scored.classes))
+        return LossSums(scored.total_weight, scored.sum_of(self.loss), per_class, scored.binary)
 
     def finish(self, scores: Sequence[LossSums], options: Options) -> list[Measured]:
         return [
@@ -112,6 +114,58 @@ class RowMean(Metric):
 def row_mean(two: Definition, more: Definition | None = None) -> Callable[[RowLoss], RowMean]:
     """Makes a metric of the loss of each row; `more` is its definition where there are more than two classes."""
     return lambda rows: RowMean(rows, (two, more or two))
+
+
+@dataclass(frozen=True, slots=True)
+class SkillSums:
+    """The sums of a loss, and the weight of each class."""
+
+    loss: LossSums
+    classes: FloatArray
+
+    __add__ = added
+
+
+class Skill(Metric):
+    """D²: one minus a mean loss over that of the rates of the classes, predicted for every row."""
+
+    def __init__(self, loss: RowMean, doc: str) -> None:
+        self.loss, self.__doc__ = loss, doc
+
+    def __call__(self, scored: Scored, options: Options) -> Measured:
+        if scored.undefined_reason:
+            lower = self.loss(scored, options)
+            return replace(lower, definition=replace(lower.definition, direction="higher"))
+        return self.finish([self.gather(scored, options)], options)[0]
+
+    def sums(self, options: Options) -> Additive[SkillSums]:
+        return self
+
+    def gather(self, scored: Scored, options: Options) -> SkillSums:
+        weight = np.bincount(scored.label, scored.weight, minlength=scored.classes).astype(np.float64)
+        return SkillSums(self.loss.gather(scored, options), weight)
+
+    def finish(self, scores: Sequence[SkillSums], options: Options) -> list[Measured]:
+        found = []
+        for sums, lower in zip(scores, self.loss.finish([one.loss for one in scores], options), strict=True):
+            value, per_class = self.number(lower.value, sums.classes), None
+            if lower.per_class is not None:
+                rest = zip(lower.per_class, sums.classes, strict=True)
+                total = sums.classes.sum()
+                per_class = tuple(self.number(loss, np.array([total - weight, weight])) for loss, weight in rest)
+            definition = replace(lower.definition, direction="higher")
+            reason = "all rows are of one class" if value is None else None
+            found.append(Measured(value, definition, reason=reason, per_class=per_class))
+        return found
+
+    def number(self, loss: float | None, classes: FloatArray) -> float | None:
+        """The metric from the mean loss and the weight of each class; None where there are rows of one class alone."""
+        if loss is None or np.count_nonzero(classes) < 2:
+            return None
+        rates = classes / classes.sum()
+        prob = np.full(2, rates[1]) if len(rates) == 2 else np.tile(rates, (len(rates), 1))
+        rows = Scored(np.arange(len(rates)), prob, rates)
+        return 1.0 - loss / rows.mean_of(self.loss.loss)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.metrics.base import Definition, Options, Scored
-from calcli.metrics.forms import of_ties, row_mean
+from calcli.metrics.forms import Skill, of_ties, row_mean
 from calcli.metrics.tied import TiedScores
 from calcli.numeric import losses
 
@@ -45,6 +45,9 @@ def brier_sum(scored: Scored) -> FloatArray:
     rows = losses.squared_error(scored.prob, scored.label)
     return 2.0 * rows if scored.binary else rows
 
+
+d2_nll = Skill(nll, "The share of the log-loss of always saying the rates of the classes that the score saves.")
+d2_brier = Skill(brier, "The share of the Brier score of always saying the rates of the classes that the score saves.")
 
 _METHOD = "CORP: labels pooled by distinct probability, then isotonic regression"
 

@@ -19,9 +19,10 @@ from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
 from calcli.batch import FloatArray
 from calcli.errors import DataError, UsageError
+from calcli.files import as_text
 from calcli.methods.base import Section
 from calcli.models.stream import ModelColumns
-from calcli.places import Url
+from calcli.places import Url, folder
 from calcli.state import Json, State
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
 from calcli.tables.load import Loaded
@@ -62,7 +63,7 @@ class Contents(NamedTuple):
     sections: Sequence[Section] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Model(ABC):
     """An artifact that is open: where it is, its manifest, the columns that it reads, and the hash of its manifest."""
 
@@ -107,6 +108,11 @@ class Model(ABC):
         return self.manifest.method
 
     @property
+    def name(self) -> str:
+        """Its directory; its method where it is kept nowhere."""
+        return self.method if self.path is None else as_text(self.path)
+
+    @property
     def row_by_row(self) -> bool:
         """Whether each row can be predicted without the others, as it is on a cluster."""
         return True
@@ -123,11 +129,11 @@ class Model(ABC):
 
     def bind(self, source: Source, flags: Flags) -> Binding:
         """The columns of rows with labels that the model reads."""
-        raise UsageError(f"{self.path} cannot be measured on rows with labels")
+        raise UsageError(f"{self.name} cannot be measured on rows with labels")
 
     def judged(self, loaded: Loaded) -> JudgedRows:
         """The rows that were read by this binding, under the rule by which the model decides."""
-        raise UsageError(f"{self.path} decides nothing")
+        raise UsageError(f"{self.name} decides nothing")
 
     def save(self, path: str | Path | Url) -> None:
         """Keep it in a directory, or as the next generation of the artifact that is there."""
@@ -191,7 +197,7 @@ class Decider(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: str | Path | None, edges: Data | None) -> Self:
+    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: Given | None, edges: Data | None) -> Self:
         """The decider of a goal; `calibrator` is the artifact whose probabilities decide, if one is given.
 
         `edges` is an edge list in place of that of its fit.
@@ -243,16 +249,41 @@ def model_in(artifact: Artifact) -> Model:
     return model
 
 
-def open_model(artifact: Artifact) -> Model:
-    """The model that an artifact holds, after a trial prediction."""
-    model = model_in(artifact)
+Given: TypeAlias = str | Path | Url | Model
+"""An artifact, as a caller names it: a directory, or the model itself."""
+
+
+def artifact_of(given: Given) -> Artifact:
+    """The artifact in a directory, or of a model."""
+    if not isinstance(given, Model):
+        return store.read(given)
+    return Artifact(given.path or Path(given.name), given.manifest, given.states, given.sha256 or "")
+
+
+def name_of(given: Given) -> str:
+    """The directory as text; of a model what it is called."""
+    return given.name if isinstance(given, Model) else as_text(folder(given))
+
+
+def kept_at(given: Given) -> Path | Url:
+    """The directory of an artifact."""
+    if not isinstance(given, Model):
+        return folder(given)
+    if given.path is None:
+        raise UsageError("the model is kept in no directory", hint="keep it first: model.save(PATH)")
+    return given.path
+
+
+def open_model(given: Given) -> Model:
+    """The model itself, or the one that a directory holds, after a trial prediction."""
+    if isinstance(given, Model) and isinstance(given, _kind(given.manifest)):
+        return given
+    model = model_in(artifact_of(given))
     model.probe()
     return model
 
 
-def decider_of(
-    goal: DecisionGoal, flags: Flags, calibrator: str | Path | None = None, edges: Data | None = None
-) -> Decider:
+def decider_of(goal: DecisionGoal, flags: Flags, calibrator: Given | None = None, edges: Data | None = None) -> Decider:
     """The decider of a goal, by a score or about amounts; `calibrator` and `edges` are as in `Decider.of`."""
     decider: type[Decider] = _named(*DECIDERS["scores" if goal.intervals is None else "amounts"])
     return decider.of(goal, flags, calibrator, edges)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+import polars as pl
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
@@ -16,7 +18,16 @@ from calcli.errors import ArtifactError, UsageError
 from calcli.homes import ShownInNotebook
 from calcli.methods import catalog
 from calcli.methods.calibrator import FittedMethod
-from calcli.models.base import RULE, ColumnOptions, Contents, JudgedRows, Model, check_reads
+from calcli.models.base import (
+    RULE,
+    ColumnOptions,
+    Contents,
+    Given,
+    JudgedRows,
+    Model,
+    artifact_of,
+    check_reads,
+)
 from calcli.models.columns import CalibratedColumns, DecisionColumns
 from calcli.models.side_inputs import LoadedSideInputs, kept_sides, read_edges
 from calcli.models.stream import ModelColumns
@@ -27,14 +38,17 @@ from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
 from calcli.tables.labels import class_text
 from calcli.tables.load import Loaded
 from calcli.tables.load import load as load_rows
+from calcli.tables.score_arrays import columns_of, holds_scores, scores_of
 from calcli.tables.source import Data, Source, open_source
 from calcli.version import DISTRIBUTION
 
 if TYPE_CHECKING:  # what fits is imported where something is fitted
+    from numpy.typing import ArrayLike
+
     from calcli.models.recipe import Recipe
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CalibratorModel(Model, ShownInNotebook):
     """A calibrator as an artifact keeps it, with the binding of its columns.
 
@@ -96,14 +110,14 @@ class CalibratorModel(Model, ShownInNotebook):
         try:
             self.calibrator.probe({feature.name: feature.role for feature in self.binding.features})
         except ArtifactError as error:
-            raise ArtifactError(f"{self.path}: {error.message}", hint=error.hint) from error
+            raise ArtifactError(f"{self.name}: {error.message}", hint=error.hint) from error
 
     def linked(self, edges: Data | None) -> CalibratorModel:
         """The model with an edge list in place of that of its fit."""
         if edges is None:
             return self
         if self.calibrator.sides.edges is None:
-            raise UsageError(f"{self.path} was not fitted with --edges", hint="leave it out")
+            raise UsageError(f"{self.name} was not fitted with --edges", hint="leave it out")
         return self.linked_by(read_edges(edges)[0])
 
     @property
@@ -134,15 +148,20 @@ class CalibratorModel(Model, ShownInNotebook):
         """Whether predicting reads any."""
         return self.calibrator.spec.needs_features and self.calibrator.reads != ()
 
-    def predict(self, data: Data, flags: Flags = NO_FLAGS, *, check_scale: bool = True) -> FloatArray:
-        """Calibrated probabilities for the rows of a polars, pandas or pyarrow frame, or of files.
+    def predict(self, data: Data | ArrayLike, flags: Flags = NO_FLAGS, *, check_scale: bool = True) -> FloatArray:
+        """Calibrated probabilities for the rows of a polars, pandas or pyarrow frame, or of files, or for scores.
 
-        Of the positive class, shape (n,), or for each class, shape (n, K), in the order of ``binding.classes``.
-        A row without a usable score is an error, as ``calcli apply`` treats it. `flags` name the score where it is
-        not in the column that the artifact was fitted on. `check_scale` refuses logits that look like probabilities,
-        and the reverse.
+        Of the positive class, shape (n,), or for each class, shape (n, K), in the order of ``binding.classes``, as an
+        array of scores is. A row without a usable score is an error, as ``calcli apply`` treats it. `flags` name the
+        score where it is not in the column that the artifact was fitted on. `check_scale` refuses logits that look like
+        probabilities, and the reverse.
         """
-        with open_source(data) as source:
+        if holds_scores(data):
+            if self.needs_features:
+                features = ", ".join(feature.name for feature in self.binding.features[:8])
+                raise UsageError(f"{self.name} reads features too: {features}", hint="predict a frame that has them")
+            data = pl.DataFrame(columns_of(scores_of(data), self.binding))
+        with open_source(cast("Data", data)) as source:
             binding = bind(source, flags, known=self.binding, need_label=False, features=self.needs_features)
             rows = load_rows(source, binding, features=self.needs_features, label=False, check_scale=check_scale)
         return self.calibrator.predict(rows.batch)
@@ -200,7 +219,7 @@ class CalibratorModel(Model, ShownInNotebook):
             users = ", ".join(row.name for row in catalog.specs() if row.explains)
             raise UsageError(
                 f"{self.method} has no rules, clusters or trees to show",
-                hint=f"methods that have some: {users}" if users else f"see: calcli inspect {self.path}",
+                hint=f"methods that have some: {users}" if users else f"see: calcli inspect {self.name}",
             )
         sections = self.calibrator.explain([class_text(label) for label in self.binding.classes]) if rules else ()
         return Contents(state.params, {name: array.shape for name, array in state.arrays.items()}, sections)
@@ -222,17 +241,19 @@ def _unpickled(path: Path | Url | None, manifest: bytes, payloads: Mapping[str, 
     return replace(CalibratorModel.read(store.unpack(manifest, payloads)), path=path)
 
 
-def load(path: str | Path, *, edges: Data | None = None) -> CalibratorModel:
+def load(path: Given, *, edges: Data | None = None) -> CalibratorModel:
     """Open an artifact directory. Every payload's hash is checked; nothing in it can run code.
 
     Parameters
     ----------
     path
-        The directory.
+        The directory; a model that is open is taken as it is.
     edges
         An edge list in place of that of the fit, for rows that are not in it.
     """
-    return opened(store.read(path), edges=edges)
+    if isinstance(path, CalibratorModel):
+        return path.linked(edges)
+    return opened(artifact_of(path), edges=edges)
 
 
 def opened(artifact: Artifact, *, edges: Data | None = None) -> CalibratorModel:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from calcli.listener import Listener
@@ -28,9 +27,7 @@ class CopyRequest(EngineRequest, Protocol):
     """A request to copy a table with columns added."""
 
     @property
-    def artifact(self) -> str | Path: ...
-    @property
-    def output(self) -> str | os.PathLike[str]: ...
+    def output(self) -> str | os.PathLike[str] | None: ...
     @property
     def output_format(self) -> str | None: ...
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -12,7 +11,7 @@ from calcli.artifacts import store
 from calcli.artifacts.store import Artifact
 from calcli.batch import FloatArray
 from calcli.errors import ArtifactError, FitError, UsageError
-from calcli.models.base import ColumnOptions, Contents, Model
+from calcli.models.base import ColumnOptions, Contents, Given, Model, artifact_of
 from calcli.models.side_inputs import kept_sides
 from calcli.models.stream import AddedColumns, Computed, ModelColumns
 from calcli.state import BROKEN, PROBED, State, any_column, damage_reported, nest, unnest
@@ -122,7 +121,7 @@ PARTS = ("ensemble", "seen")
 """The parts of an artifact's state: the models, and the scale and values of their features."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class EnsembleModel(Model):
     """An ensemble as an artifact keeps it.
 
@@ -197,9 +196,9 @@ class EnsembleModel(Model):
         return tuple(feature.name for feature in self.binding.features)
 
 
-def load_ensemble(path: str | Path) -> EnsembleModel:
+def load_ensemble(path: Given) -> EnsembleModel:
     """Open an artifact directory. Every payload's hash is checked; nothing in it can run code."""
-    return opened(store.read(path))
+    return path if isinstance(path, EnsembleModel) else opened(artifact_of(path))
 
 
 def opened(artifact: Artifact) -> EnsembleModel:

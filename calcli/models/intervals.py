@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -17,7 +16,7 @@ from calcli.decisions.measure import Number, Promise, Promised
 from calcli.decisions.policy import ENDS, IntervalRule, ends
 from calcli.errors import DataError, UsageError
 from calcli.expressions import Term
-from calcli.models.base import RULE, ColumnOptions, Contents, Decider, DecisionRows, Model, check_reads
+from calcli.models.base import RULE, ColumnOptions, Contents, Decider, DecisionRows, Given, Model, check_reads
 from calcli.models.columns import codes
 from calcli.models.held_out import Mask
 from calcli.models.requests import manifest_of
@@ -72,7 +71,7 @@ class IntervalColumns(ModelColumns):
         return Computed(ends, None if known.all() else ~known)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class IntervalModel(Model):
     """Conformal intervals as an artifact keeps them; its features are the predictions that they are built on."""
 
@@ -126,7 +125,7 @@ class AmountDecider(Decider):
     features = True
 
     @classmethod
-    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: str | Path | None, edges: Data | None) -> AmountDecider:
+    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: Given | None, edges: Data | None) -> AmountDecider:
         if calibrator is not None:
             raise UsageError(
                 "--intervals are for predictions in the table: --with is a calibrator", hint="leave it out"

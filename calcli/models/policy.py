@@ -24,7 +24,7 @@ from calcli.decisions.targets import decided
 from calcli.diagrams.charts import AtThresholds, thresholds_of
 from calcli.errors import UsageError
 from calcli.listener import SILENT
-from calcli.models.base import Decider, DecisionRows
+from calcli.models.base import Decider, DecisionRows, Given
 from calcli.models.calibrator import CalibratorModel, load
 from calcli.models.columns import link_remarks
 from calcli.models.held_out import Mask
@@ -55,7 +55,7 @@ class ScoreDecider(Decider):
     """The calibrator with the edges of these rows, which the policy does not keep."""
 
     @classmethod
-    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: str | Path | None, edges: Data | None) -> ScoreDecider:
+    def of(cls, goal: DecisionGoal, flags: Flags, calibrator: Given | None, edges: Data | None) -> ScoreDecider:
         if calibrator is None:
             if edges is not None:
                 raise UsageError("--edges is used by a calibrator fitted with --edges", hint="add --with DIR")

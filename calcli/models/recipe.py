@@ -18,7 +18,7 @@ from calcli.methods.spec import MethodSpec
 from calcli.models.model_selection import criterion
 from calcli.models.side_inputs import SideFiles
 from calcli.tables.binding_types import NO_FLAGS, Flags
-from calcli.tables.request import BadRows
+from calcli.tables.request import BadRows, Request
 
 AUTO = catalog.AUTO
 
@@ -27,7 +27,7 @@ SUM_SLACK = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class Recipe(Request):
     """The settings of a fit, as they were requested; an artifact keeps them.
 
     Attributes
@@ -85,7 +85,7 @@ class Recipe:
             }
             known = {field.name: kept[field.name] for field in fields(cls) if field.name in kept}
             return cls(**{**known, "flags": Flags(**flags)})
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, UsageError) as error:
             raise ArtifactError(f"the artifact's recipe cannot be read: {error!r}", hint="fit it again") from error
 
     def check_settings(self, sides: SideFiles) -> None:

@@ -18,6 +18,7 @@ from calcli.files import as_text
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
+from calcli.models.base import Given
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.learn import FitOutcome
 from calcli.models.recipe import AUTO, Recipe
@@ -26,13 +27,13 @@ from calcli.places import Url, folder
 from calcli.reports.conditions import Guard
 from calcli.reports.schema import RAW, DataFacts, Report
 from calcli.tables.binding_types import Binding
-from calcli.tables.request import Engine
+from calcli.tables.request import ColumnsRequest, Engine, Request
 from calcli.tables.source import Data, Source
 from calcli.version import VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitRequest(Recipe):
+class FitRequest(ColumnsRequest, Recipe):
     """The request of `fit`: a recipe, the rows, and settings that a refit does not repeat.
 
     Attributes
@@ -101,13 +102,13 @@ class FitResult:
 
 
 @dataclass(frozen=True, slots=True)
-class RefitRequest:
+class RefitRequest(Request):
     """The request of `refit`.
 
     Attributes
     ----------
     artifact
-        The directory to renew; its recipe is repeated.
+        The directory to renew, or a model that is kept in one; its recipe is repeated.
     data
         The new rows: paths, globs, directories, ``-``, or a frame.
     guard
@@ -122,7 +123,7 @@ class RefitRequest:
         As for `fit`; of a cluster a sample of the rows is fitted on, and all others are compared on.
     """
 
-    artifact: str | Path
+    artifact: Given
     data: Data
     guard: str = "nll"
     pool_nights: int | None = None

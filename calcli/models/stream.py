@@ -19,7 +19,7 @@ from calcli.places import Database, place
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Mask
-from calcli.tables.paths import JSON, SEPARATORS, Format, format_of
+from calcli.tables.paths import JSON, SEPARATORS, Format, format_of, writing
 from calcli.tables.records import extended
 from calcli.tables.request import BadRows
 from calcli.tables.sink import STDOUT, write
@@ -215,8 +215,10 @@ def kept_columns(source: Source, keep: tuple[str, ...] | None, added: AddedColum
     return kept
 
 
-def promised_format(output: str | os.PathLike[str], given: str | None) -> Format | None:
+def promised_format(output: str | os.PathLike[str] | None, given: str | None) -> Format | None:
     """The format of the output, as far as it is known before the table is opened: None is that of the table."""
+    if output is None:
+        return None
     where = place(output)
     if isinstance(where, Database):
         return "parquet"  # a table with types
@@ -225,22 +227,23 @@ def promised_format(output: str | os.PathLike[str], given: str | None) -> Format
 
 @dataclass(frozen=True, slots=True)
 class RowsWritten:
-    """How many rows there were, and how many of them could not be used."""
+    """How many rows there were, and how many of them could not be used; the rows themselves if they went nowhere."""
 
     rows: int
     bad: int
+    frame: pl.DataFrame | None = None
 
 
 def write_rows(
     stream: ColumnAdder,
     source: Source,
     kept: Sequence[str],
-    output: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None,
     output_format: Format | None,
     *,
     at_once: bool = False,
 ) -> RowsWritten:
-    """Write the columns that are kept and those that are added.
+    """Write the columns that are kept and those that are added; without an output, keep them in memory.
 
     With `at_once` pipes and standard output get rows as they are computed, before all are known to be good.
 
@@ -248,8 +251,8 @@ def write_rows(
     does not know how many there are, so the table is read again for the error that counts them.
     """
     # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are; so do records of JSON.
-    kind = format_of(output, output_format, flag="--output-format", stream=source.format)
-    dialect = source.dialect if kind == source.format else None
+    kind = None if output is None else format_of(output, output_format, flag="--output-format", stream=source.format)
+    dialect = source.dialect if output is not None and kind == source.format else None
     frame = source.raw if source.text and kind in SEPARATORS else source.typed()
     watch = RowWatch()
     records = source.records if kind in JSON else None
@@ -262,6 +265,10 @@ def write_rows(
     if dialect is not None:
         rows = as_written(rows, replace(dialect, commas=dialect.commas & set(kept)))
     try:
+        if output is None:
+            with writing("memory"):
+                collected = rows.collect(engine="streaming")
+            return RowsWritten(len(collected), watch.bad, collected)
         count = write(rows, output, format=kind, arrow_types=source.arrow_types, dialect=dialect, stream=at_once)
     except CalcliError:
         if watch.bad and stream.bad_rows == "fail":

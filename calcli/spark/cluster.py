@@ -43,10 +43,10 @@ def copy_with(
     columns: Callable[[Source], Columns], model: Model, request: CopyRequest, listener: Listener
 ) -> tuple[Columns, RowsWritten]:
     """The columns that are added to a dataset of Parquet files, and the rows that were written."""
-    check_row_by_row(request.artifact, model)
+    check_row_by_row(model)
     paths = paths_of(request.data, request.input_format, request.delimiter)
     check_parquet(request.output_format, "--output-format")
-    if str(request.output) == "-":
+    if request.output is None or str(request.output) == "-":
         raise UsageError("--engine spark writes a directory", hint="name it with -o DIR")
     with spark_session(request.master) as session:
         table = read_table(session, paths)

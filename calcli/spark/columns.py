@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 import pyarrow as pa
 
-from calcli.errors import UsageError
+from calcli.errors import UsageError, check_choice
 from calcli.export.dialects import find, quoted
 from calcli.export.sql import stem_of
 from calcli.export.subexpressions import bottom_up, steps
 from calcli.export.writer import Writer
 from calcli.expressions import Lookup, Term
-from calcli.models.base import Model, Scale
+from calcli.models.base import Given, Model, Scale
 from calcli.models.calibrator import load
 from calcli.models.columns import CalibratedColumns
 from calcli.models.stream import REFUSED, ColumnAdder, RowsWritten, kept_columns
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def calibrator(
-    artifact: str | Path,
+    artifact: Given,
     *,
     column: str = "calibrated",
     scale: Scale = "prob",
@@ -54,7 +53,7 @@ def calibrator(
     Parameters
     ----------
     artifact
-        The directory of a fitted calibrator.
+        The directory of a fitted calibrator, or the model itself.
     column, scale, extra
         As for `calcli.apply`.
     bad_rows
@@ -62,10 +61,12 @@ def calibrator(
     flags
         Which columns to read, where they have other names than at the fit.
     """
+    check_choice("scale", scale, get_args(Scale))
+    check_choice("bad_rows", bad_rows, get_args(BadRows))
     model = load(artifact)
-    check_row_by_row(artifact, model)
+    check_row_by_row(model)
     if model.policy is not None:
-        raise UsageError(f"{artifact} decides, and a DataFrame is only calibrated", hint="see: calcli export")
+        raise UsageError(f"{model.name} decides, and a DataFrame is only calibrated", hint="see: calcli export")
 
     def calibrated(rows: DataFrame) -> DataFrame:
         example = Source(pl.LazyFrame(schema=schema_of(rows)), name="the DataFrame")
@@ -77,11 +78,11 @@ def calibrator(
     return calibrated
 
 
-def check_row_by_row(artifact: str | Path, model: Model) -> None:
+def check_row_by_row(model: Model) -> None:
     """Refuse an artifact that does not calibrate each row by itself."""
     if not model.row_by_row:
         raise UsageError(
-            f"{artifact} predicts all rows of a table at once, which is not possible on a cluster",
+            f"{model.name} predicts all rows of a table at once, which is not possible on a cluster",
             hint="fit it with --set apply=online",
         )
 

@@ -7,7 +7,7 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from calcli.batch import Role
-from calcli.errors import UsageError
+from calcli.errors import UsageError, check_choices
 from calcli.tables.weights import UNSCALED, WeightKind, WeightScale
 
 Label: TypeAlias = bool | int | str
@@ -37,6 +37,7 @@ class Flags:
     logprob: InitVar[str | None] = None
 
     def __post_init__(self, logprob: str | None) -> None:
+        check_choices(self)
         if logprob is None:
             return
         if self.prob is not None:

@@ -4,18 +4,67 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Literal, Protocol, TypeAlias
+from dataclasses import InitVar, dataclass, replace
+from typing import Any, Literal, Protocol, TypeAlias
 
-from calcli.errors import UsageError
+from calcli.errors import UsageError, check_choices
 from calcli.places import Database, place
+from calcli.tables.binding_types import Flags
 from calcli.tables.source import Data, Source, open_source
+from calcli.tables.weights import WeightKind
 
 Engine: TypeAlias = Literal["local", "spark"]
 """Where the work is done: on this machine, or on a cluster."""
 
+BadRows: TypeAlias = Literal["fail", "null"]
+"""What to do with a row that cannot be used: refuse the table, or go on without it."""
 
 TABLE = "table:"
 """Before the name of a table that Spark knows: `table:db.scores`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request whose choices are words that it knows."""
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+
+
+class _WithFlags(Protocol):
+    @property
+    def flags(self) -> Flags: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnsRequest:
+    """A request about the columns of a table, each of which may be named by itself: the rest is as `flags` has it."""
+
+    __slots__ = ()
+
+    label: InitVar[str | None] = None
+    prob: InitVar[str | None] = None
+    logit: InitVar[str | None] = None
+    weight: InitVar[str | None] = None
+    weight_kind: InitVar[WeightKind | None] = None
+    positive: InitVar[str | None] = None
+    features: InitVar[tuple[str, ...] | None] = None
+    ignore: InitVar[tuple[str, ...] | None] = None
+    node_id: InitVar[str | None] = None
+    logprob: InitVar[str | None] = None
+    normalise: InitVar[bool | None] = None
+    classes: InitVar[tuple[str, ...] | None] = None  # last, where a request has other classes
+
+    def __post_init__(self: _WithFlags, *columns: Any) -> None:  # type: ignore[override]  # one may be hidden
+        named = dict(zip(COLUMNS, columns, strict=False))
+        given = {name: value for name, value in named.items() if value is not None}
+        if given:
+            object.__setattr__(self, "flags", replace(self.flags, **given))
+        check_choices(self)
+
+
+COLUMNS = tuple(ColumnsRequest.__annotations__)
+"""The columns that a request names by themselves, in the order of `ColumnsRequest`."""
 
 
 class TableRequest(Protocol):
@@ -69,7 +118,3 @@ def check_master(engine: str, master: str | None, sample: int | None = None) -> 
         raise UsageError("--master is the URL of a Spark cluster", hint="add --engine spark")
     if sample is not None and engine != "spark":
         raise UsageError("--sample is how many rows a Spark cluster hands over", hint="add --engine spark")
-
-
-BadRows: TypeAlias = Literal["fail", "null"]
-"""What to do with a row that cannot be used: refuse the table, or go on without it."""

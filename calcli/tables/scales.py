@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, check_choice
 from calcli.tables.binding_types import Score, ScoreKind
 from calcli.tables.source import logarithm_of
 
@@ -109,10 +109,9 @@ def kind_of(scores: FloatArray, given: str) -> ScoreKind:
     """The kind of scores in an array: `given`, or else judged by their values; doubtful scores are refused."""
     if given == "prob":
         check_probabilities(scores)
-    if given in ("logit", "prob"):
-        return cast("ScoreKind", given)
+    check_choice("input", given, ("auto", *get_args(ScoreKind)))
     if given != "auto":
-        raise UsageError(f"input={given!r} is none of 'auto', 'logit', 'prob'")
+        return cast("ScoreKind", given)
     rows = scores.reshape(len(scores), -1)
     beyond = outside(rows)
     if not beyond.any():

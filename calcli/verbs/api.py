@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect as introspection
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, InitVar, fields
 from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 
 from calcli.listener import Listener, here
@@ -18,6 +18,7 @@ from calcli.models.side_inputs import SideFiles as SideFiles
 from calcli.places import Database as Database
 from calcli.places.stores import storage_options as storage_options
 from calcli.tables.binding_types import Flags as Flags
+from calcli.tables.request import COLUMNS
 from calcli.tables.source import open_source as open_source
 from calcli.verbs.apply import ApplyRequest, DecomposeRequest, EnsembleApplyRequest
 from calcli.verbs.apply import apply as run_apply
@@ -61,6 +62,8 @@ _SHARED = {
 }
 """Parameters that mean the same in every verb; the others are described by the docstring of their request."""
 
+_COLUMNS = "What `flags` says under the same name, by itself."
+
 
 def _verb(
     name: str, request: Callable[_Fields, _Request], run: Callable[[_Request, Listener], _Result], summary: str
@@ -68,23 +71,28 @@ def _verb(
     """A function with the request's fields as parameters, which `help` shows with types, defaults and descriptions."""
 
     def verb(*args: _Fields.args, **kwargs: _Fields.kwargs) -> _Result:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"calcli.{name}: {error}; see help(calcli.{name})") from None
         return run(request(*args, **kwargs), here())
 
     verb.__name__ = verb.__qualname__ = name
     verb.__module__ = "calcli"
     verb.__doc__ = f"{summary}\n\nParameters\n----------\n{_descriptions(request)}"
-    verb.__annotations__ = {**get_type_hints(request), "return": get_type_hints(run)["return"]}
-    verb.__signature__ = _signature(request, verb.__annotations__)  # type: ignore[attr-defined]
+    hints = {name: hint.type if isinstance(hint, InitVar) else hint for name, hint in get_type_hints(request).items()}
+    verb.__annotations__ = {**hints, "return": get_type_hints(run)["return"]}
+    verb.__signature__ = signature = _signature(request, verb.__annotations__)  # type: ignore[attr-defined]
     return verb
 
 
 def _signature(request: Callable[..., object], hints: Mapping[str, Any]) -> introspection.Signature:
     """That of the request, with types, and a new value where a field has a factory."""
-    factories = {field.name: field.default_factory for field in fields(cast(Any, request))}
+    factories = {field.name: field.default_factory for field in fields(cast(Any, request))}  # columns have none
     parameters = [
         parameter.replace(
             annotation=hints[name],
-            default=parameter.default if (factory := factories[name]) is MISSING else factory(),
+            default=parameter.default if (factory := factories.get(name, MISSING)) is MISSING else factory(),
         )
         for name, parameter in introspection.signature(request).parameters.items()
     ]
@@ -97,8 +105,10 @@ def _descriptions(request: Any) -> str:
     attributes = "\n".join(document.partition("Attributes\n----------\n")[2] for document in documents)
     headings = [line for line in attributes.splitlines() if line and not line.startswith(" ")]
     described = {name for heading in headings for name in heading.split(", ")}
-    shared = [f"{field.name}\n    {_SHARED[field.name]}" for field in fields(request) if field.name not in described]
-    return "\n".join([attributes, *shared])
+    others = [name for name in introspection.signature(request).parameters if name not in described]
+    shared = [f"{name}\n    {_SHARED[name]}" for name in others if name in _SHARED]
+    columns = ", ".join(name for name in others if name in COLUMNS)
+    return "\n".join([attributes, *shared, f"{columns}\n    {_COLUMNS}" if columns else ""])
 
 
 fit = _verb("fit", FitRequest, run_fit, "Fit a calibrator, measure it on held-out rows, and keep it.")

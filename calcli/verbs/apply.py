@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
-from calcli.artifacts import store
+import polars as pl
+
 from calcli.errors import UsageError
 from calcli.listener import SILENT, Listener, stage
-from calcli.models.base import ColumnOptions, Scale, open_model
+from calcli.models.base import ColumnOptions, Given, Scale, open_model
 from calcli.models.cluster import cluster
 from calcli.models.stream import (
     AddedColumns,
@@ -24,7 +24,7 @@ from calcli.models.stream import (
 )
 from calcli.places import place
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.request import BadRows, Engine, check_master, open_table
+from calcli.tables.request import BadRows, ColumnsRequest, Engine, Request, check_master, open_table
 from calcli.tables.side_tables import MemberColumns, find_members
 from calcli.tables.source import Data, Source
 
@@ -32,17 +32,17 @@ Columns = TypeVar("Columns", bound=AddedColumns)
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyRequest:
+class ApplyRequest(ColumnsRequest):
     """The request of `apply`.
 
     Attributes
     ----------
     artifact
-        The directory of a fitted calibrator.
+        The directory of a fitted calibrator, or the model itself.
     data
         Paths, globs, directories, ``-``, or a frame.
     output
-        Where the table goes; ``-`` is standard output.
+        Where the table goes; ``-`` is standard output. None gives it to the caller, as `ApplyResult.frame`.
     column
         The stem of the columns that are added.
     scale
@@ -61,9 +61,9 @@ class ApplyRequest:
         The URL of the cluster; None is what Spark's own configuration says, or else this machine.
     """
 
-    artifact: str | Path
+    artifact: Given
     data: Data
-    output: str | os.PathLike[str]
+    output: str | os.PathLike[str] | None = None
     column: str = "calibrated"
     scale: Scale = "prob"
     extra: bool = False
@@ -86,12 +86,16 @@ class ApplyResult:
 
     Attributes
     ----------
+    output
+        Where the table went; empty where it is `frame`.
     rows, rows_bad
         All rows, and those that got null because they have no usable score.
     columns
         The columns that were added.
     doubt
         Why the score may not be what the artifact takes it for, if it may not.
+    frame
+        The table, where no output was named; None after a dry run.
     """
 
     output: str
@@ -100,20 +104,21 @@ class ApplyResult:
     columns: tuple[str, ...]
     binding: Binding
     doubt: str | None = None
+    frame: pl.DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class EnsembleApplyRequest:
+class EnsembleApplyRequest(Request):
     """The request of `uncertainty apply`.
 
     Attributes
     ----------
     ensemble
-        The directory of an ensemble.
+        The directory of an ensemble, or the model itself.
     data
         Paths, globs, directories, ``-``, or a frame; a label is not needed.
     output
-        Where the table goes; ``-`` is standard output and needs `output_format`.
+        As of `apply`; on standard output it needs `output_format`.
     extra
         Add more measures of disagreement, as `UncertaintyColumns.extra` says.
     keep
@@ -122,9 +127,9 @@ class EnsembleApplyRequest:
         Let standard output and pipes have rows as they are computed, although the table may be refused later.
     """
 
-    ensemble: str | Path
+    ensemble: Given
     data: Data
-    output: str | os.PathLike[str]
+    output: str | os.PathLike[str] | None = None
     extra: bool = False
     keep: tuple[str, ...] | None = None
     stream: bool = False
@@ -135,7 +140,7 @@ class EnsembleApplyRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class DecomposeRequest:
+class DecomposeRequest(Request):
     """The request of `uncertainty decompose`.
 
     Attributes
@@ -145,7 +150,7 @@ class DecomposeRequest:
     members
         The stem of ``<stem>_<m>``, P(positive) or a mean, or of ``<stem>_<m>_<class>``.
     output
-        Where the table goes; ``-`` is standard output and needs `output_format`.
+        As of `apply`; on standard output it needs `output_format`.
     variances
         The stem of each member's variance, where amounts are predicted.
     extra, keep, stream
@@ -154,7 +159,7 @@ class DecomposeRequest:
 
     data: Data
     members: str
-    output: str | os.PathLike[str]
+    output: str | os.PathLike[str] | None = None
     variances: str | None = None
     extra: bool = False
     keep: tuple[str, ...] | None = None
@@ -167,13 +172,14 @@ class DecomposeRequest:
 
 @dataclass(frozen=True, slots=True)
 class DecomposeResult:
-    """The columns that were written, and those that they were computed from."""
+    """The columns that were written, and those that they were computed from; without an output, the table itself."""
 
     output: str
     rows: int
     rows_bad: int
     columns: tuple[str, ...]
     members: MemberColumns
+    frame: pl.DataFrame | None = None
 
 
 def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
@@ -181,7 +187,7 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     if request.scale == "logit" and request.extra:
         raise UsageError("--extra adds logits, and --as logit turns the column itself into logits", hint="keep one")
     check_master(request.engine, request.master)
-    model = open_model(store.read(request.artifact)).linked(request.edges)
+    model = open_model(request.artifact).linked(request.edges)
     options = ColumnOptions(request.column, request.scale, request.extra)
 
     def columns(source: Source) -> ModelColumns:
@@ -216,7 +222,7 @@ def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> Decompo
         )
 
     added, written, _ = _here(request, columns, request.bad_rows, listener)
-    return DecomposeResult(str(place(request.output)), written.rows, written.bad, added.names, added.members)
+    return DecomposeResult(_shown(request.output), written.rows, written.bad, added.names, added.members, written.frame)
 
 
 def _here(
@@ -247,8 +253,13 @@ def _here(
 def _result(
     request: ApplyRequest | EnsembleApplyRequest, added: ModelColumns, written: RowsWritten, doubt: str | None
 ) -> ApplyResult:
-    output = str(place(request.output))
-    return ApplyResult(output, written.rows, written.bad, added.names, added.binding, doubt)
+    return ApplyResult(
+        _shown(request.output), written.rows, written.bad, added.names, added.binding, doubt, written.frame
+    )
+
+
+def _shown(output: str | os.PathLike[str] | None) -> str:
+    return "" if output is None else str(place(output))
 
 
 def _description(members: MemberColumns) -> str:

@@ -41,13 +41,13 @@ from calcli.reports.measuring import (
 )
 from calcli.reports.schema import Report, ScoreRow, ScoreSource, Seconds
 from calcli.tables.binding_types import Flags
-from calcli.tables.request import BadRows, Engine, check_master
+from calcli.tables.request import BadRows, ColumnsRequest, Engine, check_master
 from calcli.tables.source import Data
 from calcli.verbs.fit import fit, trial_rows
 
 
 @dataclass(frozen=True, slots=True)
-class CompareRequest:
+class CompareRequest(ColumnsRequest):
     """The request of `compare`.
 
     Attributes

@@ -7,22 +7,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from calcli.artifacts import store
-from calcli.artifacts.store import Artifact
 from calcli.batch import Batch, Edges, FloatArray
 from calcli.diagrams.curves import Kind
 from calcli.errors import UsageError
 from calcli.files import as_text, base_name
 from calcli.listener import Listener
 from calcli.metrics.base import Options
-from calcli.models.base import Model, open_model
-from calcli.models.calibrator import CalibratorModel, opened
+from calcli.models.base import Given, Model, name_of
+from calcli.models.calibrator import CalibratorModel, load
 from calcli.models.columns import link_remarks
 from calcli.reports.measuring import raw_odds, raw_probabilities
 from calcli.reports.schema import RAW, ReportWarning, ScoreSource
 from calcli.tables.binding import bind, bind_score
 from calcli.tables.binding_types import Binding, Feature, Flags
-from calcli.tables.request import BadRows, Engine
+from calcli.tables.request import BadRows, ColumnsRequest, Engine
 from calcli.tables.scales import Scale
 from calcli.tables.scores import NoScoreError
 from calcli.tables.source import Data, Source
@@ -80,38 +78,36 @@ class NamedScores:
                 listener.note(f"{score.name}: {remark}")
 
     @classmethod
-    def parse(cls, artifacts: Sequence[str], columns: Sequence[str]) -> NamedScores:
-        """The scores of ``DIR`` or ``NAME=DIR``, and ``COLUMN`` or ``NAME=COLUMN``."""
-        found, named = _read_named(artifacts, columns)
-        return cls({name: opened(artifact) for name, artifact in found.items()}, named)
+    def parse(cls, artifacts: Sequence[Given], columns: Sequence[str]) -> NamedScores:
+        """The scores of models, ``DIR`` or ``NAME=DIR``, and ``COLUMN`` or ``NAME=COLUMN``."""
+        given, named = split_names(artifacts, columns)
+        return cls({name: load(artifact) for name, artifact in given.items()}, named)
 
 
-def open_named(artifacts: Sequence[str], columns: Sequence[str]) -> tuple[dict[str, Model], dict[str, str]]:
-    """The models of ``DIR`` or ``NAME=DIR`` by name, and the columns by name."""
-    found, named = _read_named(artifacts, columns)
-    return {name: open_model(artifact) for name, artifact in found.items()}, named
-
-
-def _read_named(artifacts: Sequence[str], columns: Sequence[str]) -> tuple[dict[str, Artifact], dict[str, str]]:
-    """The artifacts by name, each read once, and the columns by name."""
+def split_names(artifacts: Sequence[Given], columns: Sequence[str]) -> tuple[dict[str, Given], dict[str, str]]:
+    """The artifacts by name, as they are given or as ``DIR`` or ``NAME=DIR``, and the columns by name."""
     places: dict[str, str] = {}
-    for flag, texts in (("--with", artifacts), ("--score", columns)):
-        for text in texts:
-            name, place = _split_name(flag, text)
+    for flag, given in (("--with", artifacts), ("--score", columns)):
+        for one in given:
+            name, place = _split_name(flag, one)
             if name in places:
                 raise UsageError(f"two scores are named {name!r}", hint=f"try: {flag} NAME={place}")
             places[name] = place
     names = list(places)
     return (
-        {name: store.read(places[name]) for name in names[: len(artifacts)]},
+        {
+            name: places[name] if isinstance(one, str) else one
+            for name, one in zip(names[: len(artifacts)], artifacts, strict=True)
+        },
         {name: places[name] for name in names[len(artifacts) :]},
     )
 
 
-def _split_name(flag: str, text: str) -> tuple[str, str]:
+def _split_name(flag: str, given: Given) -> tuple[str, str]:
     """The name of a score, and its directory or column."""
+    text = given if isinstance(given, str) else name_of(given)
     name, separator, place = text.partition("=")
-    if not separator:
+    if not separator or text is not given:
         name, place = base_name(text) if flag == "--with" else text, text
     if not name or not place:
         raise UsageError(f"{flag} {text}: one side of = is empty; give NAME=VALUE or VALUE")
@@ -236,7 +232,7 @@ def _listed(names: Sequence[object]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluateRequest:
+class EvaluateRequest(ColumnsRequest):
     """The request of `evaluate`.
 
     Attributes
@@ -244,7 +240,7 @@ class EvaluateRequest:
     data
         Paths, globs, directories, ``-``, or a frame.
     artifacts
-        Directories, each as ``DIR`` or ``NAME=DIR``.
+        Directories, each as ``DIR`` or ``NAME=DIR``, or the models themselves.
     scores
         Columns of probabilities that are calibrated already, each as ``COLUMN`` or ``NAME=COLUMN``; with more than two
         classes the stem of ``COLUMN_<class>``.
@@ -268,7 +264,7 @@ class EvaluateRequest:
     baseline
         A report that `evaluate` wrote as JSON; every number is compared with it.
     drift
-        An artifact: has its calibration moved since the fit?
+        One of the artifacts, or another: has its calibration moved since the fit?
     state
         The file in which `drift` keeps its log; None is ``<artifact>.drift.json``.
     edges
@@ -282,7 +278,7 @@ class EvaluateRequest:
     """
 
     data: Data
-    artifacts: tuple[str, ...] = ()
+    artifacts: tuple[Given, ...] = ()
     scores: tuple[str, ...] = ()
     versus: str | None = None
     metrics: str = "default"
@@ -294,7 +290,7 @@ class EvaluateRequest:
     rejection: bool = False
     every_curve: bool = False
     baseline: str | Path | None = None
-    drift: str | None = None
+    drift: Given | None = None
     state: str | Path | None = None
     edges: Data | None = None
     fail_if: tuple[str, ...] = ()
@@ -308,7 +304,7 @@ class EvaluateRequest:
     master: str | None = None
 
     @property
-    def all_artifacts(self) -> tuple[str, ...]:
+    def all_artifacts(self) -> tuple[Given, ...]:
         """The artifacts to measure, and the one of `drift`."""
         more = () if self.drift is None or self.drift in self.artifacts else (self.drift,)
         return (*self.artifacts, *more)

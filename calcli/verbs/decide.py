@@ -11,7 +11,7 @@ from calcli.decisions.goal import Choice, DecisionGoal
 from calcli.diagrams.charts import AtThresholds
 from calcli.files import as_text
 from calcli.listener import SILENT, Listener, stage
-from calcli.models.base import Model, decider_of
+from calcli.models.base import Given, Model, decider_of
 from calcli.models.requests import target_of
 from calcli.places import Url
 from calcli.reports.groups import in_units, unit_warnings
@@ -20,7 +20,7 @@ from calcli.reports.schema import DataFacts, ReportWarning
 from calcli.state import Json
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
 from calcli.tables.load import load as load_rows
-from calcli.tables.request import BadRows, open_table
+from calcli.tables.request import BadRows, ColumnsRequest, open_table
 from calcli.tables.side_tables import read_costs
 from calcli.tables.source import Data
 from calcli.verbs.compared_scores import seen_before
@@ -30,7 +30,7 @@ SCHEMA = "calcli.decision/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecideRequest(DecisionGoal):
+class DecideRequest(ColumnsRequest, DecisionGoal):
     """The request of `decide`.
 
     Attributes
@@ -38,7 +38,7 @@ class DecideRequest(DecisionGoal):
     data
         Paths, globs, directories, ``-``, or a frame: labelled rows that the calibrator was not fitted on.
     artifact
-        A calibrator's directory; None takes the score as it is.
+        A calibrator's directory, or the model itself; None takes the score as it is.
     output
         Where the policy is kept. None is ``<input stem>.policy`` in the current one; frames are then kept nowhere.
     cost_file
@@ -48,7 +48,7 @@ class DecideRequest(DecisionGoal):
     """
 
     data: Data = field(kw_only=False)
-    artifact: str | Path | None = None
+    artifact: Given | None = None
     output: str | Path | None = None
     cost_file: str | Path | None = None
     edges: Data | None = None

@@ -14,14 +14,15 @@ from calcli.diagrams.curves import Bands, Binning, Curve, Kind, amount, by_kind,
 from calcli.diagrams.image import image_format_of
 from calcli.errors import UsageError, unknown_name
 from calcli.listener import SILENT, Listener, stage
+from calcli.models.base import Given
 from calcli.models.side_inputs import read_edges
-from calcli.numeric.bins import BINS, BinCount, check_bins
+from calcli.numeric.bins import BINS, BinCount
 from calcli.reports.measuring import class_names, facts_of
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.passes import Table
-from calcli.tables.request import BadRows, Engine, check_master
+from calcli.tables.request import BadRows, ColumnsRequest, Engine, check_master
 from calcli.tables.source import Data, Source
 from calcli.verbs.clusters import Clustering, by_column
 from calcli.verbs.compared_scores import NamedScores, all_features, bind_scores
@@ -40,7 +41,7 @@ MOST_GROUPS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class DiagramRequest:
+class DiagramRequest(ColumnsRequest):
     """The request of `diagram`.
 
     Attributes
@@ -48,7 +49,7 @@ class DiagramRequest:
     data
         Paths, globs, directories, ``-``, or a frame.
     artifacts
-        Directories, each as ``DIR`` or ``NAME=DIR``.
+        Directories, each as ``DIR`` or ``NAME=DIR``, or the models themselves.
     scores
         Columns of probabilities that are calibrated already, each as ``COLUMN`` or ``NAME=COLUMN``.
     output
@@ -75,14 +76,14 @@ class DiagramRequest:
     """
 
     data: Data
-    artifacts: tuple[str, ...] = ()
+    artifacts: tuple[Given, ...] = ()
     scores: tuple[str, ...] = ()
     output: str | os.PathLike[str] | None = None
     output_format: str | None = None
     kind: Kind = "reliability"
     bins: BinCount = BINS
     binning: Binning = "width"
-    classes: tuple[str, ...] = ()
+    classes: tuple[str, ...] = field(default=(), kw_only=True)
     by: tuple[str, ...] = ()
     bands: Bands = "consistency"
     flags: Flags = Flags()
@@ -92,12 +93,6 @@ class DiagramRequest:
     edges: Data | None = None
     engine: Engine = "local"
     master: str | None = None
-
-    def __post_init__(self) -> None:
-        for name, known in (("kind", Kind), ("binning", Binning), ("bands", Bands)):
-            if getattr(self, name) not in get_args(known):
-                raise UsageError(unknown_name(name, getattr(self, name), get_args(known)))
-        check_bins(self.bins)
 
 
 @dataclass(frozen=True, slots=True)

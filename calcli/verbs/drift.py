@@ -25,7 +25,7 @@ from calcli.batch import Batch, FloatArray, LabelArray
 from calcli.decisions.measure import Promised
 from calcli.errors import UsageError
 from calcli.metrics.base import Scored
-from calcli.models.base import Model
+from calcli.models.base import Given, Model
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.held_out import Mask
 from calcli.numeric.e_process import (
@@ -71,7 +71,7 @@ def drift_baseline_of(model: Model) -> DriftBaseline | None:
 
 
 def drift_asked(
-    request: EvaluateRequest, drift: str, named_scores: NamedScores
+    request: EvaluateRequest, drift: Given, named_scores: NamedScores
 ) -> tuple[int, CalibratorModel, Path | Url]:
     """The place of the artifact of --drift among the scores, which the raw one leads, the artifact, and its log."""
     place = request.all_artifacts.index(drift)

@@ -12,6 +12,7 @@ from calcli.errors import UsageError, unknown_name
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Definition, Options
+from calcli.models.base import kept_at, open_model
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.side_inputs import read_edges
 from calcli.numeric.bins import BINS
@@ -56,8 +57,8 @@ from calcli.verbs.compared_scores import (
     NamedScores,
     all_features,
     bind_scores,
-    open_named,
     seen_before,
+    split_names,
 )
 from calcli.verbs.drift import drift_asked, new_rows_on_cluster, observe, of_no_rows, rows_of
 from calcli.verbs.engine import opened
@@ -74,7 +75,10 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
     if request.state is not None and request.drift is None:
         raise UsageError("--state stores the result of --drift", hint="add --drift ARTIFACT")
-    models, columns = open_named(request.all_artifacts, request.scores)
+    if request.drift is not None and request.state is None:
+        kept_at(request.drift)  # beside which the log is
+    given, columns = split_names(request.all_artifacts, request.scores)
+    models = {name: open_model(artifact) for name, artifact in given.items()}
     calibrators = {name: model for name, model in models.items() if isinstance(model, CalibratorModel)}
     if len(calibrators) < len(models):
         if calibrators or columns:

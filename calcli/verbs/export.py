@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from calcli import extras
-from calcli.artifacts import store
 from calcli.errors import UsageError
 from calcli.expressions import Term
-from calcli.models.base import ColumnOptions, Model, Scale, open_model
+from calcli.models.base import ColumnOptions, Given, Model, Scale, open_model
+from calcli.tables.request import Request
 from calcli.version import VERSION
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ Shape: TypeAlias = Literal["auto", "expression", "query", "view", "tables", "fun
 
 
 @dataclass(frozen=True, slots=True)
-class ExportRequest:
+class ExportRequest(Request):
     """The request of `export`.
 
     Attributes
@@ -61,7 +60,7 @@ class ExportRequest:
         Instead of the calibrator, a statement that brings so many rows and gives those that are not as expected.
     """
 
-    artifact: str | Path
+    artifact: Given
     to: Language = "sql"
     dialect: str = "duckdb"
     shape: Shape = "auto"
@@ -75,7 +74,7 @@ class ExportRequest:
 
 def export(request: ExportRequest) -> str:
     """The calibrator as text; ONNX is none, and has `export_onnx`."""
-    model = open_model(store.read(request.artifact))
+    model = open_model(request.artifact)
     outputs = calibrated_terms(model, request.column, request.scale)
     if request.to == "json":
         from calcli.export.document import document
@@ -90,7 +89,7 @@ def export_onnx(request: ExportRequest) -> bytes:
         extras.require(package, "--to onnx")
     from calcli.export import onnx
 
-    model = open_model(store.read(request.artifact))
+    model = open_model(request.artifact)
     outputs = calibrated_terms(model, request.column, request.scale)
     whole = onnx.model(outputs, f"calcli {VERSION}: {model.method}, sha256 {model.sha256}", float32=request.float32)
     rows, expected = _expected(replace(request, check=_RUN), model, outputs)

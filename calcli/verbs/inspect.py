@@ -14,7 +14,6 @@ from typing import get_args
 import numpy as np
 
 from calcli import extras
-from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, Column, FloatArray, IntArray
@@ -24,15 +23,16 @@ from calcli.files import as_text
 from calcli.learners.tree_models import Contributions, of_function
 from calcli.listener import SILENT, Listener, stage
 from calcli.methods.base import Section
-from calcli.models.base import model_in
+from calcli.models.base import Given, artifact_of, model_in, name_of
 from calcli.models.calibrator import CalibratorModel, load
 from calcli.models.ensemble import EnsembleModel
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.seeded import stream
-from calcli.places import Url, folder
+from calcli.places import Url
 from calcli.state import Json
 from calcli.tables.binding import bind
 from calcli.tables.load import load as load_rows
+from calcli.tables.request import Request
 from calcli.tables.source import Data, open_source
 
 
@@ -72,12 +72,12 @@ class Inspection:
         return plain
 
 
-def inspect(path: str | Path, *, rules: bool = False) -> Inspection:
+def inspect(path: Given, *, rules: bool = False) -> Inspection:
     """Read an artifact, check every hash, and describe it; with `rules`, with all that was learned."""
-    artifact = store.read(path)
+    artifact = artifact_of(path)
     model = EnsembleModel.read(artifact) if artifact.manifest.kind == "ensemble" else model_in(artifact)
     numbers, arrays, sections = model.contents(rules=rules)
-    return Inspection(folder(path), model.manifest, dict(numbers), dict(arrays), tuple(sections))
+    return Inspection(artifact.path, model.manifest, dict(numbers), dict(arrays), tuple(sections))
 
 
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -92,13 +92,13 @@ BACKGROUND = 50
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainRequest:
+class ExplainRequest(Request):
     """The request of `explain`.
 
     Attributes
     ----------
     artifact
-        A calibrator of two classes.
+        The directory of a calibrator of two classes, or the model itself.
     data
         The rows: paths, globs, directories, ``-``, or a frame; their labels are not read.
     row
@@ -107,7 +107,7 @@ class ExplainRequest:
         A file in which to draw it: ``.png``, ``.svg`` or ``.pdf``.
     """
 
-    artifact: str | Path
+    artifact: Given
     data: Data
     row: int | None = None
     output: str | os.PathLike[str] | None = None
@@ -143,7 +143,7 @@ class Explanation:
     @property
     def title(self) -> str:
         """A line that names the artifact, the rows and, for one row, the change of its probability."""
-        name = as_text(folder(self.request.artifact))
+        name = name_of(self.request.artifact)
         if self.row is None:
             return f"{name}: calibrated minus raw log-odds of {len(self.values)} rows"
         change = self.base + float(self.values.sum())
@@ -162,7 +162,7 @@ class Explanation:
         return as_json(
             {
                 "schema": SCHEMA,
-                "artifact": as_text(folder(self.request.artifact)),
+                "artifact": name_of(self.request.artifact),
                 "row": self.row,
                 "rows": len(self.values),
                 "base": self.base,
@@ -211,15 +211,16 @@ def explain(request: ExplainRequest, listener: Listener = SILENT) -> Explanation
 
 
 def _check(model: CalibratorModel, request: ExplainRequest) -> None:
+    name = name_of(request.artifact)
     if model.calibrator.classes > 2:
-        raise UsageError(f"--explain is for two classes, and {request.artifact} has {model.calibrator.classes}")
+        raise UsageError(f"--explain is for two classes, and {name} has {model.calibrator.classes}")
     if not model.needs_features:
         raise UsageError(
             f"{model.method} reads no features: only the score itself decides how it is moved",
-            hint=f"try: calcli diagram DATA --with {request.artifact}",
+            hint=f"try: calcli diagram DATA --with {name}",
         )
     if model.calibrator.whole_table or model.calibrator.sides.edges is not None:
-        raise UsageError(f"{request.artifact} moves a row by the rows around it, which --explain cannot take apart")
+        raise UsageError(f"{name} moves a row by the rows around it, which --explain cannot take apart")
 
 
 def _drawn(request: ExplainRequest, count: int) -> tuple[IntArray, IntArray]:

@@ -36,7 +36,7 @@ from calcli.files import as_text
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.models.auto import Evidence
-from calcli.models.base import Model, decider_of, open_model
+from calcli.models.base import Model, decider_of, kept_at, open_model
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.held_out import Mask
 from calcli.models.policy import EVIDENCE, IN_PLACE, asked_in, label_refusal, seen_before, seen_warnings
@@ -157,7 +157,8 @@ def _result(path: Path | Url, report: Report, shown: _Shown, seen: Mask, refused
 def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult | DecisionRefit:
     """Fit on new rows, and replace the artifact if that is shown to be better."""
     check_master(request.engine, request.master, request.sample)
-    old, path = open_model(store.read(request.artifact)), folder(request.artifact)
+    path = kept_at(request.artifact)
+    old = open_model(path)
     recipe = old.recipe
     if recipe is None:
         with _open(request) as source:

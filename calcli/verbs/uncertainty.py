@@ -22,6 +22,7 @@ from calcli.diagrams.image import image_format_of
 from calcli.errors import DataError, UsageError
 from calcli.files import base_name
 from calcli.listener import SILENT, Listener, stage
+from calcli.models.base import Given, name_of
 from calcli.models.ensemble import EnsembleModel, load_ensemble
 from calcli.models.ensemble_training import (
     adopt_model,
@@ -40,7 +41,7 @@ from calcli.tables.binding import Task, bind_unscored
 from calcli.tables.binding_types import Binding, Dropped, Flags
 from calcli.tables.features import model_features
 from calcli.tables.load import load as load_rows
-from calcli.tables.request import BadRows, open_table
+from calcli.tables.request import BadRows, ColumnsRequest, open_table
 from calcli.tables.side_tables import load_auxiliary, load_numbers
 from calcli.tables.source import Data, Source, open_source
 from calcli.uncertainty.decomposition import SeenFeatures, make
@@ -49,7 +50,7 @@ from calcli.verbs.ensemble_metrics import FORMATS, EnsembleMetrics, compare_ense
 
 
 @dataclass(frozen=True, slots=True)
-class EnsembleRequest:
+class EnsembleRequest(ColumnsRequest):
     """The request of `uncertainty fit`.
 
     Attributes
@@ -231,7 +232,7 @@ Preset = Literal["paper"]
 
 
 @dataclass(frozen=True, slots=True)
-class EnsembleEvaluateRequest:
+class EnsembleEvaluateRequest(ColumnsRequest):
     """The request of `uncertainty evaluate`.
 
     Attributes
@@ -239,7 +240,7 @@ class EnsembleEvaluateRequest:
     data
         Rows with labels that the ensembles were not trained on.
     ensembles
-        Directories, each as ``DIR`` or ``NAME=DIR``.
+        Directories, each as ``DIR`` or ``NAME=DIR``, or the models themselves.
     ood
         Rows from out of the domain, with the same features; no label is needed.
     make_ood
@@ -252,7 +253,7 @@ class EnsembleEvaluateRequest:
     """
 
     data: Data
-    ensembles: tuple[str, ...]
+    ensembles: tuple[Given, ...]
     ood: Data | None = None
     make_ood: Data | None = None
     preset: Preset | None = None
@@ -307,16 +308,17 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
     return report
 
 
-def _load_named(ensembles: Sequence[str]) -> dict[str, EnsembleModel]:
+def _load_named(ensembles: Sequence[Given]) -> dict[str, EnsembleModel]:
     """The ensembles by the name they have in the report: as given, or the base name of the directory."""
     models: dict[str, EnsembleModel] = {}
-    for text in ensembles:
-        name, separator, path = text.partition("=")
+    for given in ensembles:
+        name, separator, path = given.partition("=") if isinstance(given, str) else ("", "", name_of(given))
         if not separator:
-            name, path = base_name(text), text
+            path = path or name
+            name = base_name(path)
         if name in models:
             raise UsageError(f"two ensembles are named {name!r}", hint=f"try: --with NAME={path}")
-        models[name] = load_ensemble(path)
+        models[name] = load_ensemble(path if isinstance(given, str) else given)
     return models
 
 

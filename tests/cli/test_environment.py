@@ -107,4 +107,5 @@ def test_options_that_are_not_given_are_the_defaults_of_the_request(
 ) -> None:
     request = request_of(words, monkeypatch)
     required = [field.name for field in fields(request) if field.default is field.default_factory is MISSING]
-    assert request == type(request)(**{name: getattr(request, name) for name in required})
+    given = {name: getattr(request, name) for name in required} | ({"output": "y"} if "-o" in words else {})
+    assert request == type(request)(**given)

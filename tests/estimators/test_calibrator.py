@@ -163,7 +163,7 @@ def test_columns_are_in_the_order_of_the_classes(tmp_path: Path) -> None:
         ({"params": {"a": 1}}, "no platt parameter 'a'"),
         ({"holdout": "cv:1"}, "at least 2 folds"),
         ({"guard": "nul"}, "no metric"),
-        ({"input": "odds"}, "none of 'auto'"),
+        ({"input": "odds"}, "available: auto, logit, prob"),
         ({"method": "ccl"}, "no columns that can be features"),
     ],
 )
@@ -231,9 +231,15 @@ def test_score_is_minus_the_log_loss_of_labels_that_the_fit_has_seen() -> None:
     weight = CLICKS["w"].to_numpy()
     expected = -log_loss(LABEL, calibrator.predict_proba(PROB), sample_weight=weight)
     assert calibrator.score(PROB, LABEL, sample_weight=weight) == pytest.approx(expected, rel=1e-12)
-    for unknown in (LABEL + 1, np.where(LABEL, "yes", "no"), np.where(LABEL, np.nan, 0.0)):
-        with pytest.raises(ValueError, match=r"y has the class .*, which the estimator does not know: .0 1.$"):
-            calibrator.score(PROB, unknown)
+
+
+@pytest.mark.parametrize("unknown", [LABEL + 1, np.where(LABEL, "yes", "no"), np.where(LABEL, np.nan, 0.0)])
+def test_score_refuses_labels_that_the_fit_has_not_seen(unknown: Any) -> None:
+    calibrator = calcli.Calibrator("platt", holdout="none").fit(PROB, LABEL)
+    with pytest.raises(
+        ValueError, match=r"y has the class .*, which .* does not know: .0 1.$|310 .* labels are missing"
+    ):
+        calibrator.score(PROB, unknown)
 
 
 @pytest.mark.parametrize("search", [GridSearchCV, HalvingGridSearchCV])
@@ -295,3 +301,44 @@ def test_rows_of_a_group_are_held_out_together() -> None:
 def test_scores_in_the_unit_interval_are_logits_if_the_caller_says_so() -> None:
     found = calcli.Calibrator("identity", input="logit", holdout="none").fit(PROB, LABEL).predict_proba(PROB)
     np.testing.assert_allclose(found[:, 1], expit(PROB), atol=1e-12)
+
+
+COUNTED = np.random.default_rng(3).integers(1, 4, 300)
+
+
+@pytest.mark.parametrize("method", ["platt", "beta", "isotonic", "histogram", "spline"])
+def test_a_count_of_two_is_a_row_written_twice(method: str) -> None:
+    rng = np.random.default_rng(4)
+    prob = rng.random(300)
+    y = (rng.random(300) < prob**2).astype(int)
+    repeated = np.repeat(np.arange(300), COUNTED)
+    settings: Any = {"method": method, "holdout": "none", "weight_kind": "counts", "input": "prob"}
+    weighted = calcli.Calibrator(**settings).fit(prob, y, sample_weight=COUNTED)
+    written = calcli.Calibrator(**settings).fit(prob[repeated], y[repeated])
+    np.testing.assert_allclose(weighted.predict_proba(prob), written.predict_proba(prob), rtol=1e-6)
+
+
+def test_weights_are_importance_unless_they_are_called_counts() -> None:
+    prob, y = np.repeat([0.2, 0.8], 50), np.tile([0, 0, 1, 1, 1], 20)
+    of: Any = {}
+    for kind in (None, "importance", "counts"):
+        calibrator = calcli.Calibrator("histogram", holdout="none", weight_kind=kind)
+        calibrator.fit(prob, y, sample_weight=np.full(100, 5))
+        of[kind] = calibrator.artifact_.fitted_binding.weight_kind
+        assert calibrator.get_params()["weight_kind"] == kind
+    assert of == {None: "importance", "importance": "importance", "counts": "counts"}
+    with pytest.raises(ValueError, match="no weight_kind 'count'; did you mean 'counts'"):
+        calcli.Calibrator("platt", weight_kind="count").fit(prob, y)
+
+
+def test_exact_is_the_option_of_the_command_line(tmp_path: Path) -> None:
+    prob = np.linspace(0.05, 0.95, 60)
+    y = (prob > 0.5).astype(int)
+    held = calcli.Calibrator("isotonic", holdout="none").fit(prob, y).predict_proba(prob)
+    exact = calcli.Calibrator("isotonic", holdout="none", exact=True, weight_kind="counts")
+    exact.fit(prob, y, sample_weight=np.full(60, 2))
+    assert held.min() > 0
+    np.testing.assert_array_equal(exact.predict_proba(prob)[:, 1], y)
+    exact.save(tmp_path / "kept")
+    loaded = calcli.Calibrator.load(tmp_path / "kept")
+    assert (loaded.exact, loaded.weight_kind) == (True, "counts")

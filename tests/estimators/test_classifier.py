@@ -280,3 +280,14 @@ def test_it_is_as_good_as_the_class_that_it_stands_for(ours: str, theirs: str, e
     loss, reference, before = (log_loss(labels[1::2], each.predict_proba(features[1::2])) for each in (one, two, raw))
     assert loss < before
     assert loss < reference + 0.01
+
+
+def test_weights_and_exact_reach_the_calibrator() -> None:
+    X = np.linspace(-1, 1, 80)[:, None]
+    y = (X[:, 0] > 0).astype(int)
+    model = calcli.CalibratedClassifier(
+        GaussianNB().fit(X, y), "isotonic", cv="prefit", exact=True, weight_kind="counts"
+    )
+    model.fit(X, y, sample_weight=np.full(80, 2))
+    assert set(model.predict_proba(X)[:, 1]) == {0.0, 1.0}
+    assert model.calibrators_[0].artifact_.fitted_binding.weight_kind == "counts"

@@ -108,7 +108,7 @@ def test_it_is_a_function_with_the_parameters_that_matter(name: str) -> None:
     scored_by = {field.name for field in fields(Options)} - {"auto_bins", "in_sample", "rarer", *own}
     given = beside(name)
     scored = Read.of(Y, EDGED, None, None).scored(
-        _clusters(CLUSTERS) if "clusters" in given else None, given.get("edges")
+        _clusters(CLUSTERS, len(CLUSTERS)) if "clusters" in given else None, given.get("edges")
     )
     for key in scored_by:
         value = catalog.measure([catalog.find(name)], scored, replace(Options(), **{key: others[key]}))[name].value
@@ -198,3 +198,26 @@ def test_of_an_estimator() -> None:
     assert other.curve.of == "no"
     with pytest.raises(ValueError, match="lie outside"):
         calcli.reliability_diagram(TRUTH, 2 * SQUARED, axes)
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"binning": "quantile"}, "no binning 'quantile'; available: width, mass"),
+        ({"bands": "foo"}, "no bands 'foo'; available: consistency, bootstrap, none"),
+        ({"bins": 0}, "bins is 0; it must be a number from 1"),
+        ({"of": 2}, "no class '2'; available: 0, 1, top, all"),
+    ],
+)
+def test_what_does_not_exist_is_refused_with_what_does(given: dict[str, object], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        calcli.reliability_diagram(TRUTH, SQUARED, Figure().subplots(), **given)
+
+
+def test_a_class_is_named_as_the_labels_have_it() -> None:
+    first, second = (calcli.reliability_diagram(TRUTH, SQUARED, Figure().subplots(), of=of).curve for of in (0, 1))
+    assert (first.of, second.of) == ("0", "1")
+    np.testing.assert_allclose(first.points[0].x, 1 - second.points[-1].x)
+    truth = calcli.reliability_diagram(TRUTH == 1, SQUARED, Figure().subplots(), of=True).curve
+    assert truth.of == "true"
+    assert truth.points == second.points

@@ -65,8 +65,8 @@ def test_moderate_weights_keep_their_proportions(scale):
         ({"bin_size": 0.5}, "bin_size is 0.5"),
         ({"norm": float("inf")}, "norm is inf"),
         ({"norm": float("nan")}, "norm is nan"),
-        ({"binning": "equal"}, "binning is 'equal'; there are width and mass"),
-        ({"mvce": "exact"}, "mvce is 'exact'; there are closed and sampled"),
+        ({"binning": "equal"}, "no binning 'equal'; available: width, mass"),
+        ({"mvce": "exact"}, "no mvce 'exact'; available: closed, sampled"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(given, named):

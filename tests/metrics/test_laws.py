@@ -16,15 +16,28 @@ from tests.support.strategies import any_rows, binary_rows, weights
 UNSHUFFLED = [metric.name for metric in catalog.specs() if metric.family != "shuffled"]
 FEW = Options(views=3)
 
-COUNTED = ("nll", "brier", "auc", "prr", "ece", "brier_sum", "accuracy", "pr_auc", "rmsce", "mce", "classwise_ece",
-           "smooth_ece", "pud", "slope", "intercept", "brier_reliability", "brier_resolution",
+COUNTED = ("nll", "brier", "d2_nll", "d2_brier", "auc", "prr", "ece", "brier_sum", "accuracy", "pr_auc", "rmsce", "mce",
+           "classwise_ece", "smooth_ece", "pud", "slope", "intercept", "brier_reliability", "brier_resolution",
            "brier_uncertainty", "cece", "cece_ada", "cece_mce")  # fmt: skip
 """Where a weight says how often a row was seen; others take it for how much one row stands for."""
 
 SIDED = {"pr_auc", "pud", "accuracy", "prr", "intercept", "ada_ece", "ece_sweep", "ece_debiased", "hosmer_lemeshow"}
 """What looks at the positive class alone, or cuts bins of equal mass at values, on one side of them."""
 
-UNDEFINED = {"auc", "prr", "pr_auc", "pud", "slope", "intercept", "ecce", "hosmer_lemeshow", "spiegelhalter_z", "tv"}
+UNDEFINED = {
+    "d2_nll",
+    "d2_brier",
+    "auc",
+    "prr",
+    "pr_auc",
+    "pud",
+    "slope",
+    "intercept",
+    "ecce",
+    "hosmer_lemeshow",
+    "spiegelhalter_z",
+    "tv",
+}
 """What may have no value where there is a single prediction or class, or the rows that are linked weigh nothing."""
 
 EDGES = np.array([[0, 1], [0, 2], [1, 2]])

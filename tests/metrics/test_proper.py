@@ -1,15 +1,27 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from sklearn.isotonic import IsotonicRegression
-from sklearn.metrics import brier_score_loss, log_loss
+from sklearn.metrics import brier_score_loss, d2_log_loss_score, log_loss
 
+from calcli.metrics import catalog
 from calcli.metrics.base import Options, Scored
-from calcli.metrics.proper import brier, brier_reliability, brier_resolution, brier_sum, brier_uncertainty, nll
+from calcli.metrics.bootstrap import Resampler
+from calcli.metrics.proper import (
+    brier,
+    brier_reliability,
+    brier_resolution,
+    brier_sum,
+    brier_uncertainty,
+    d2_brier,
+    d2_nll,
+    nll,
+)
 from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
 DEFAULT = Options()
@@ -47,6 +59,61 @@ def test_brier_of_more_classes_is_that_of_scikit_learn(rows):
         rows.label, rows.prob, sample_weight=rows.weight, labels=range(rows.classes), scale_by_half=False
     )
     assert brier(rows, DEFAULT).value == pytest.approx(oracle, rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_d2_of_the_log_loss_is_that_of_scikit_learn(classes: int, weighted: bool) -> None:
+    rows = drawn(classes, weighted)
+    oracle = d2_log_loss_score(rows.label, rows.prob, sample_weight=rows.weight)
+    assert d2_nll(rows, DEFAULT).value == pytest.approx(oracle, rel=1e-9)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_d2_of_the_brier_score_is_that_of_scikit_learn(classes: int, weighted: bool) -> None:
+    d2_brier_score = pytest.importorskip("sklearn.metrics", "1.8").d2_brier_score
+    rows = drawn(classes, weighted)
+    oracle = d2_brier_score(rows.label, rows.prob, sample_weight=rows.weight)
+    assert d2_brier(rows, DEFAULT).value == pytest.approx(oracle, rel=1e-9)
+
+
+@given(any_rows())
+def test_d2_is_the_share_of_the_loss_of_the_rates_that_is_saved(rows):
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    rates = np.array([weight[rows.label == one].sum() for one in range(rows.classes)]) / max(weight.sum(), 1e-300)
+    constant = replace(rows, prob=np.full(len(rows), rates[1]) if rows.binary else np.tile(rates, (len(rows), 1)))
+    for skill, loss in ((d2_nll, nll), (d2_brier, brier)):
+        found, base = skill(rows, DEFAULT), loss(constant, DEFAULT)
+        if weight.sum() == 0 or rates.max() == 1.0:
+            assert found.value is None
+            continue
+        assert found.value == pytest.approx(1 - loss(rows, DEFAULT).value / base.value, rel=1e-9, abs=1e-12)
+        assert skill(constant, DEFAULT).value == pytest.approx(0.0, abs=1e-9)
+        of_classes = [skill(rows.one_vs_rest(one), DEFAULT).value for one in range(rows.classes)]
+        assert rows.binary or [*found.per_class] == [one and pytest.approx(one, rel=1e-9) for one in of_classes]
+        half = len(rows) // 2
+        parts = [skill.gather(rows.take(part), DEFAULT) for part in (slice(0, half), slice(half, None))]
+        assert skill.finish([parts[0] + parts[1]], DEFAULT)[0].value == pytest.approx(found.value, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_d2_of_rows_drawn_anew_is_that_of_these_rows(classes: int) -> None:
+    rows, names = drawn(classes, weighted=True), ["d2_nll", "d2_brier"]
+    chosen = [catalog.find(name) for name in names]
+    counts = np.random.default_rng(1).integers(0, 4, len(rows))
+    again = rows.take(np.repeat(np.arange(len(rows)), counts))
+    found = Resampler(rows, chosen, DEFAULT).resampled(counts.astype(float), names)
+    expected = catalog.measure(chosen, again, DEFAULT)
+    assert {name: found[name] for name in names} == pytest.approx({name: expected[name].value for name in names})
+
+
+def drawn(classes: int, weighted: bool) -> Scored:
+    """Rows whose labels follow their probabilities."""
+    rng = np.random.default_rng(classes)
+    prob = rng.dirichlet(np.ones(classes), 500)
+    label = np.array([rng.choice(classes, p=row) for row in prob])
+    return Scored(label, prob if classes > 2 else prob[:, 1].copy(), rng.exponential(size=500) if weighted else None)
 
 
 @given(multiclass_rows())

@@ -5,12 +5,18 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
-from dataclasses import MISSING, fields
-from typing import Any, get_type_hints
+from dataclasses import MISSING, InitVar, fields
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
 
+import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import calcli
+from calcli.errors import ArtifactError, CalcliError, UsageError
 from calcli.models.requests import FitRequest, FitResult, RefitRequest
 from calcli.verbs.apply import ApplyRequest, DecomposeRequest, EnsembleApplyRequest
 from calcli.verbs.compare import CompareRequest
@@ -35,6 +41,7 @@ REQUESTS: dict[str, Any] = {
     "refit": RefitRequest,
 }
 VERBS = pytest.mark.parametrize(("name", "request_type"), REQUESTS.items(), ids=REQUESTS)
+FLAGS = inspect.signature(calcli.Flags).parameters
 PUBLIC = [name for name in calcli.__all__ if name != "__version__"]
 
 
@@ -43,7 +50,8 @@ def test_a_signature_is_the_fields_of_the_request(name: str, request_type: Any) 
     parameters = inspect.signature(getattr(calcli, name)).parameters
     hints = get_type_hints(request_type)
     assert list(parameters) == list(inspect.signature(request_type).parameters)
-    assert parameters.keys() == {field.name for field in fields(request_type)}
+    columns = set(FLAGS) if "flags" in parameters else set()
+    assert parameters.keys() == {field.name for field in fields(request_type)} | columns
     for field in fields(request_type):
         parameter = parameters[field.name]
         assert parameter.annotation == hints[field.name]
@@ -58,7 +66,7 @@ def test_every_parameter_is_described(name: str, request_type: Any) -> None:
     text = inspect.getdoc(getattr(calcli, name)) or ""
     entries = re.findall(r"^([a-z_]+(?:, [a-z_]+)*)\n    (\S.*)$", text, re.MULTILINE)
     described = [parameter for names, _ in entries for parameter in names.split(", ")]
-    assert sorted(described) == sorted(field.name for field in fields(request_type))
+    assert sorted(described) == sorted(inspect.signature(request_type).parameters)
 
 
 @VERBS
@@ -91,3 +99,164 @@ def test_every_public_name_is_there_and_listed() -> None:
     assert all(hasattr(calcli, name) for name in calcli.__all__)
     with pytest.raises(AttributeError, match="no attribute 'fitt'"):
         _ = calcli.fitt  # type: ignore[attr-defined]
+
+
+def rows(count: int = 1500) -> pl.DataFrame:
+    """Over-confident scores under names that nobody would look for."""
+    rng = np.random.default_rng(0)
+    odds = rng.normal(0, 2, count)
+    happened = rng.random(count) < 1 / (1 + np.exp(-odds / 2))
+    return pl.DataFrame({"s": 1 / (1 + np.exp(-odds)), "t": happened.astype(int), "x": rng.normal(size=count)})
+
+
+NAMED: Any = {"label": "t", "prob": "s"}
+
+
+def fitted(method: str = "platt", **settings: Any) -> Any:
+    return calcli.fit(rows(), method=method, holdout="0.2", **NAMED, **settings).model
+
+
+@pytest.mark.parametrize("column", sorted(set(FLAGS) - {"features", "ignore", "classes", "weight_kind"}))
+def test_a_column_named_by_itself_is_that_of_the_flags(column: str) -> None:
+    given: Any = {column: "c"}
+    for kind in (FitRequest, EvaluateRequest, ApplyRequest, DecideRequest, DiagramRequest, CompareRequest):
+        needed: Any = {"data": "d"} | ({"artifact": "a"} if kind is ApplyRequest else {})
+        assert kind(**needed, **given).flags == calcli.Flags(**given)
+
+
+def test_a_column_named_by_itself_replaces_that_of_the_flags_alone() -> None:
+    flags = calcli.Flags(label="a", prob="b", classes=("0", "1"))
+    assert EvaluateRequest("d", flags=flags, label="t").flags == calcli.Flags(label="t", prob="b", classes=("0", "1"))
+    assert DiagramRequest("d", classes=("1",)).flags == calcli.Flags()  # there it says whose curve is drawn
+    report = calcli.evaluate(rows(), **NAMED)
+    assert report.to_json() == calcli.evaluate(rows(), flags=calcli.Flags(**NAMED)).to_json()
+
+
+def choices() -> list[tuple[Any, str]]:
+    """Every field of a request, of the flags and of the options whose type is a few words or None."""
+    found = []
+    for kind in (*REQUESTS.values(), calcli.Flags, calcli.Options):
+        for name, hint in get_type_hints(kind).items():
+            parts = [one for one in get_args(hint) or () if one is not type(None)]
+            if not isinstance(hint, InitVar) and "Literal[" in str(hint) and int not in parts:
+                assert parts or get_origin(hint)
+                found.append((kind, name))
+    return found
+
+
+def test_there_are_choices() -> None:
+    found = {(kind.__name__, name) for kind, name in choices()}
+    assert {
+        ("ApplyRequest", "scale"),
+        ("FitRequest", "bad_rows"),
+        ("RefitRequest", "engine"),
+        ("Flags", "weight_kind"),
+        ("Options", "binning"),
+        ("DecideRequest", "set_score"),
+        ("EnsembleRequest", "task"),
+        ("DiagramRequest", "bands"),
+    } <= found
+    assert len(found) > 25
+
+
+@pytest.mark.parametrize(("kind", "name"), choices(), ids=lambda one: getattr(one, "__name__", one))
+@pytest.mark.parametrize("value", ["Importance", "probability", "", 0, ["prob"]])
+def test_a_choice_is_one_of_its_words(kind: Any, name: str, value: Any) -> None:
+    parameters = inspect.signature(kind).parameters.values()
+    needed = {one.name: "d" for one in parameters if one.default is one.empty}
+    words = str(get_type_hints(kind)[name]).split("'")[1::2]
+    for word in words:
+        assert getattr(kind(**needed | {name: word}), name) == word
+    with pytest.raises(UsageError, match=f"no {name} .*available: {', '.join(words)}$"):
+        kind(**needed | {name: value})
+
+
+def test_a_misspelt_parameter_is_an_error_of_the_verb() -> None:
+    with pytest.raises(TypeError, match=r"^calcli\.fit: got an unexpected keyword argument 'lable'; see help"):
+        calcli.fit(rows(), lable="t")  # type: ignore[call-arg]
+
+
+def test_a_model_stands_where_its_directory_may(tmp_path: Path) -> None:
+    path, table = tmp_path / "kept=here", rows()
+    model = fitted(output=path)
+    again = calcli.load(path)
+    for number, given in enumerate((path, model, again)):
+        measured = calcli.evaluate(table, artifacts=(given,), **NAMED)
+        assert [score.name for score in measured.scores] == ["raw", "kept=here"]
+        assert measured.scores[1].metrics == calcli.evaluate(table, artifacts=(f"a={path}",), **NAMED).scores[1].metrics
+        assert calcli.apply(given, table).frame.equals(calcli.apply(str(path), table).frame)
+        assert calcli.diagram(table, artifacts=(given,), **NAMED).curves[1].score == "kept=here"
+        assert calcli.decide(table, artifact=given, cost_fp=1.0, cost_fn=3.0, **NAMED).model.method == "platt"
+        assert calcli.inspect(given).path == path
+        assert calcli.evaluate(table, drift=given, state=tmp_path / f"{number}.json", **NAMED).drift is not None
+        assert calcli.load(given).sha256 in (None, again.sha256)
+    assert calcli.refit(model, table).path == path
+
+
+def test_a_model_that_is_kept_nowhere_is_called_by_its_method() -> None:
+    table, model = rows(), fitted()
+    report = calcli.evaluate(table, artifacts=(model, fitted("beta")), **NAMED)
+    assert [score.name for score in report.scores] == ["raw", "platt", "beta"]
+    with pytest.raises(UsageError, match="two scores are named 'platt'"):
+        calcli.evaluate(table, artifacts=(model, fitted()), **NAMED)
+    for needs_a_place in (lambda: calcli.refit(model, table), lambda: calcli.evaluate(table, drift=model, **NAMED)):
+        with pytest.raises(UsageError, match=r"kept in no directory; keep it first: model\.save\(PATH\)"):
+            needs_a_place()
+
+
+def test_an_ensemble_stands_where_its_directory_may() -> None:
+    table = rows()
+    settings: Any = {"label": "t", "ignore": ("s",), "members": 2, "trees": 5}
+    ensemble = calcli.fit_ensemble(table, **settings).model
+    frame = calcli.apply_ensemble(ensemble, table).frame
+    assert frame is not None
+    assert frame.columns[:4] == ["s", "t", "x", "uncertainty_mean"]
+    assert calcli.evaluate_ensembles(table, (ensemble,), label="t").scores[0].name == "sglb"
+    for not_for_it in (calcli.apply, calcli.explain):
+        with pytest.raises(ArtifactError, match="not a calibrator"):
+            not_for_it(ensemble, table)
+    with pytest.raises(ArtifactError, match="not an ensemble"):
+        calcli.apply_ensemble(fitted(), table)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, pl.Series, pd.Series])
+def test_arrays_are_scores(kind: Any) -> None:
+    model, scores = fitted(), [0.1, 0.9, 0.5]
+    np.testing.assert_array_equal(model.predict(kind(scores)), model.predict(pl.DataFrame({"s": scores})))
+
+
+def test_arrays_are_refused_where_they_are_no_scores() -> None:
+    model = fitted()
+    for wrong in ([1.5, -2.0], [0.1, float("nan")], [], [[0.5, 0.5]]):
+        with pytest.raises(CalcliError):
+            model.predict(wrong)
+    with pytest.raises(UsageError, match="reads features too: x; predict a frame that has them"):
+        fitted("mbct").predict([0.1])
+
+
+def test_without_an_output_the_result_has_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table, model = rows(), fitted()
+    table.write_csv("rows.csv")
+    for data in (table, table.to_pandas(), table.to_arrow(), "rows.csv"):
+        result = calcli.apply(model, data, extra=True)
+        written = calcli.apply(model, table, "scored.parquet", extra=True)
+        assert written.frame is None
+        assert result.output == ""
+        assert_frame_equal(result.frame, pl.read_parquet("scored.parquet"), check_exact=True)
+        assert (result.rows, result.columns) == (written.rows, written.columns)
+    assert calcli.apply(model, table, dry_run=True).frame is None
+    with_gap = table.with_columns(s=pl.when(pl.int_range(pl.len()) != 3).then("s"))
+    frame = calcli.apply(model, with_gap, bad_rows="null").frame
+    assert frame is not None
+    assert frame["calibrated"].is_null().arg_true().to_list() == [3]
+    with pytest.raises(CalcliError, match="1 bad row"):
+        calcli.apply(model, with_gap)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["rows.csv", "scored.parquet"]
+
+
+def test_decompose_without_an_output_gives_the_table() -> None:
+    members = pl.DataFrame({"m_0": [0.2, 0.4], "m_1": [0.3, 0.4]})
+    frame = calcli.decompose(members, "m").frame
+    assert frame is not None
+    np.testing.assert_allclose(frame["uncertainty_mean"], [0.25, 0.4])
