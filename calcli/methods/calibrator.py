@@ -252,8 +252,13 @@ class FittedMethod:
             raise ValueError(f"its base rates have changed by {factors}")
         if self.spec.one_vs_rest(self.classes) and len(self.state.params) != self.classes:
             raise ValueError(f"it has {len(self.state.params)} parts, and not one for each of {self.classes} classes")
-        check_numbers(self.state, bound_method(self.spec, self.classes).holds(self.classes), self.classes)
+        check_numbers(self.state, _rules(bound_method(self.spec, self.classes), self.classes), self.classes)
         return self
+
+
+def _rules(method: Method, classes: int) -> Rules:
+    """The rules for the numbers of a method's state; a module without `holds` has none."""
+    return method.holds(classes) if hasattr(method, "holds") else {}
 
 
 def fit(
@@ -366,7 +371,7 @@ class OneVsRest:
     def holds(self, classes: int) -> Rules:
         rules: dict[str, Numbers] = {}
         for index in range(classes):
-            rules |= nested_rules(str(index), self.binary.holds(2))
+            rules |= nested_rules(str(index), _rules(self.binary, 2))
         return rules
 
 
