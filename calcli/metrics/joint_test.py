@@ -129,7 +129,7 @@ class GapSums:
         kinds, kind = _kinds(rows.weight)
         place, count = place * len(kinds) + kind, _PLACES * len(kinds)
         columns = (None, None, None, tail) if rows.weight is None else (None, weight, weight**2, weight * tail)
-        by_label = _sums(place + count * rows.label, columns, 2 * count).reshape(4, 2, count)
+        by_label = _sums(place + count * rows.label.astype(np.int64), columns, 2 * count).reshape(4, 2, count)
         held = np.flatnonzero(by_label[0].any(axis=0))
         n, w, square, smaller = by_label[..., held]
         left = held // len(kinds) < 2 * _HALF
@@ -286,7 +286,9 @@ def drawn_rows(rows: Scored) -> tuple[FloatArray, FloatArray]:
     places, place = np.unique(_places(rows.prob), return_inverse=True)
     count = len(places)
     columns = (None, rows.weight, np.square(rows.weight))
-    ratio = label_ratio(*_sums(place + count * rows.label, columns, 2 * count).reshape(3, 2, count))[place]
+    ratio = label_ratio(*_sums(place + count * rows.label.astype(np.int64), columns, 2 * count).reshape(3, 2, count))[
+        place
+    ]
     share = 1.0 - rows.prob + ratio * rows.prob
     return ratio * rows.prob / share, rows.weight * share / np.where(rows.label == 1, 1.0, ratio)
 

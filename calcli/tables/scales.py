@@ -139,11 +139,12 @@ def check_probabilities(scores: FloatArray) -> None:
     beyond = outside(rows)
     if beyond.any():
         raise DataError(
-            f"{int(beyond.sum()):,} of {len(rows):,} probabilities lie outside [0, 1], first in row {beyond.argmax()}"
+            f"{int(beyond.sum()):,} of {len(rows):,} probabilities lie outside [0, 1], "
+            f"first in row {beyond.argmax() + 1}"
         )
     if scores.ndim == 2:
         apart = _not_summing_to_one(rows)
         if apart.any():
             raise DataError(
-                f"in {int(apart.sum()):,} rows the probabilities do not sum to 1, first in {apart.argmax()}"
+                f"in {int(apart.sum()):,} rows the probabilities do not sum to 1, first in row {apart.argmax() + 1}"
             )

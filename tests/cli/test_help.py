@@ -140,7 +140,7 @@ def test_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_there_are_such_options() -> None:
     """As many as the sources declare, so that the walk above misses none."""
     assert {one.opts[-1] for _, one in NUMBERS} == {
-        *("--budget", "--folds", "--bootstrap", "--seed", "--threads"),
+        *("--budget", "--folds", "--bootstrap", "--seed", "--threads", "--lock-timeout"),
         *("--abstain", "--threshold", "--top"),
         *("--confidence", "--coverage", "--sets", "--intervals"),
         *("--members", "--trees", "--depth", "--learning-rate", "--row", "--check", "--pool-nights", "--sample"),

@@ -81,7 +81,9 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
 
 def holds(classes: int) -> Rules:
     sums = {"size": Numbers(("n",), low=0.0, optional=True), "sums": Numbers(("n", "K"), optional=True)}
-    return {**sums, "values": Numbers(("m", "K"), optional=True)}
+    # A row with a missing or infinite coordinate is nowhere, and has no neighbours.
+    points = Numbers(("p", "d"), -np.inf, np.inf, optional=True, missing=True)
+    return {**sums, "values": Numbers(("m", "K"), optional=True), "points": points}
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
