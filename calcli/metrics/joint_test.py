@@ -255,7 +255,7 @@ def label_ratio(rows: FloatArray, weight: FloatArray, square: FloatArray) -> Flo
     rows, weight, square
         The sums of 1, w and w^2 by label and score, shape (2, scores).
     """
-    held = rows > 0
+    held = (rows > 0) & (weight > 0)
     both, total = held.all(axis=0), np.maximum(rows.sum(axis=0), 1.0)
     worth = rows[0] * rows[1] / total
     freedom = float(np.sum(rows[held] - 1.0))

@@ -26,6 +26,7 @@ from calcli.state import State
 from calcli.tables.arrays import Levels
 from calcli.verbs.export import calibrated_terms
 from tests.support.samples import breeds, clicks, unseen, visits
+from tests.support.shell import ROOT, blocks
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of numpy, on the way to a refusal
 
@@ -89,6 +90,15 @@ def paths(params: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 def instead(params: Mapping[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
     first, *rest = path
     return {**params, first: instead(params[first], tuple(rest), value) if rest else value}
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Callable[[Any, Any], Any]:
+    """The interpreter of `docs/formula.md`: the outputs of a formula for a row."""
+    names: dict[str, Any] = {}
+    (program,) = blocks((ROOT / "docs" / "formula.md").read_text(), "python")
+    exec(program, names)
+    return names["predict"]
 
 
 @pytest.mark.slow

@@ -86,6 +86,7 @@ def holds(classes: int) -> Rules:
         "partition/centroids": Numbers(("k", "d")),
         "partition/step": Numbers(low=np.finfo(np.float64).tiny, high=np.inf),
         "partition/spread": Numbers(low=0.0),
+        "facts": Numbers(("k", "f"), -np.inf, np.inf, optional=True, missing=True),
         "temperature": Numbers(low=0.0),
         "tau": Numbers(low=0.0, high=np.inf, optional=True),
         **{
