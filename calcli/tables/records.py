@@ -24,7 +24,7 @@ import pyarrow.json
 
 from calcli.errors import DataError
 from calcli.tables.paths import BLANK, LIBRARY_ERRORS, one_line, reading
-from calcli.tables.scan import LocalFile, constant_types, refuse_constants, scan_frames, supertype
+from calcli.tables.scan import LocalFile, check_columns, constant_types, refuse_empty, scan_frames, supertype
 
 RECORD = "calcli: the text of this record"
 """The name of a column that exists inside a query only; `Source.columns` does not have it."""
@@ -80,12 +80,9 @@ def scan_records(files: Sequence[LocalFile]) -> Records:
     mixed: dict[str, DataError] = {}
     for file in files:
         with reading(file.name):
-            if file.path.stat().st_size == 0:
-                raise DataError(f"{file.name} is empty", hint="was it cut off while it was written?")
+            refuse_empty(file)
             found = _look(file)
-        if not found.schema:
-            raise DataError(f"{file.name} has no columns")
-        refuse_constants(file, found.schema)
+        check_columns(file, found.schema)
         mixed = {name: DataError(words, hint=ONE_TYPE) for name, words in found.mixed.items()} | mixed
         for name, dtype in found.schema.items():
             wider = supertype(schema.get(name, dtype), dtype, union=True)

@@ -123,6 +123,19 @@ def scan_table(table: pa.Table, name: str) -> Part:
     return Part.of(pl.DataFrame(table.cast(readable(table.schema))).lazy(), table.schema, levels)
 
 
+def refuse_empty(file: LocalFile) -> None:
+    """Refuse a file of no bytes."""
+    if file.path.stat().st_size == 0:
+        raise DataError(f"{file.name} is empty", hint="was it cut off while it was written?")
+
+
+def check_columns(file: LocalFile, schema: Mapping[str, pl.DataType]) -> None:
+    """Refuse a file without columns, or with one that the names of its directories give too."""
+    if not schema:
+        raise DataError(f"{file.name} has no columns")
+    refuse_constants(file, schema)
+
+
 def scan_typed(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, ArrowTypes]:
     """All rows of `files`, in order, and the types that polars changes in them."""
     kind = files[0].format
@@ -131,12 +144,9 @@ def scan_typed(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, ArrowTypes]:
     parts = []
     for file in files:
         with reading(file.name):
-            if file.path.stat().st_size == 0:
-                raise DataError(f"{file.name} is empty", hint="was it cut off while it was written?")
+            refuse_empty(file)
             part = open_part(file)
-        if not part.schema:
-            raise DataError(f"{file.name} has no columns")
-        refuse_constants(file, part.schema)
+        check_columns(file, part.schema)
         parts.append(part)
     # 2. the schema that holds the values of all of them
     target = common_schema(files, [part.schema for part in parts])

@@ -6,9 +6,9 @@ each bin. A feature has fine codes for its own effect, and coarser ones for its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, cast
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,10 @@ from calcli import expressions as terms
 from calcli.batch import Batch, Column, FloatArray
 from calcli.expressions import Inputs, Missing, Number, Switch, Term, Terms
 from calcli.learners.encoding import heaviest_levels, level_weights
-from calcli.methods.trees.coding import cuts_between, quantile_gaps
-from calcli.state import pack_texts, unpack_texts
+from calcli.methods.trees.coding import cuts_between, quantile_gaps, unpack_features
 
 Codes: TypeAlias = NDArray[np.int32]
-Kind = Literal["category", "number", "boolean", "score"]
+Kind: TypeAlias = Literal["category", "number", "boolean", "score"]
 
 UNSEEN, MISSING, FIRST = 0, 1, 2
 """The codes that every feature has, and that of its first level or bin."""
@@ -56,8 +55,7 @@ class Coding:
     def of(self, batch: Batch, score: FloatArray) -> Codes:
         """The code of each row; `score` has the log-odds, or centred logits for each class."""
         if self.kind == "score":
-            values = score if score.ndim == 1 else score[:, int(self.name)]
-            return (np.searchsorted(self.cuts, values, side="left") + FIRST).astype(np.int32)
+            return (np.searchsorted(self.cuts, self._scores(score), side="left") + FIRST).astype(np.int32)
         column = batch.features[self.name]
         if (column.role == "category") is not (self.kind == "category"):
             raise ValueError(f"a {column.role} is coded as a {self.kind}")
@@ -68,6 +66,17 @@ class Coding:
         codes = (np.searchsorted(self.cuts, column.values, side="left") + FIRST).astype(np.int32)
         codes[np.isnan(column.values)] = MISSING
         return codes
+
+    def _scores(self, score: FloatArray) -> FloatArray:
+        """The log-odds, or the centred logits of its class."""
+        return score if score.ndim == 1 else score[:, int(self.name)]
+
+    def coarser(self, batch: Batch, score: FloatArray, bins: int) -> Coding:
+        """The coding of the same feature for pairs: fewer bins, or only the heaviest levels."""
+        if self.kind == "category":
+            return replace(self, levels=self.levels[:MOST_PAIRED])
+        score_or_feature = self._scores(score) if self.kind == "score" else batch.features[self.name].values
+        return replace(self, cuts=_cuts(score_or_feature.astype(np.float64), batch.weight, bins))
 
     def term(self, score: Terms, features: Inputs) -> Term:
         """The code as a number."""
@@ -125,17 +134,6 @@ def _of(name: str, column: Column, weight: FloatArray | None, bins: int) -> Codi
     return Coding(name, kind, _cuts(column.values.astype(np.float64), weight, bins))
 
 
-def coarser(coding: Coding, batch: Batch, score: FloatArray, bins: int) -> Coding:
-    """The coding of the same feature for pairs: fewer bins, or only the heaviest levels."""
-    if coding.kind == "category":
-        return Coding(coding.name, "category", levels=coding.levels[:MOST_PAIRED])
-    if coding.kind == "score":
-        values = score if score.ndim == 1 else score[:, int(coding.name)]
-    else:
-        values = batch.features[coding.name].values.astype(np.float64)
-    return Coding(coding.name, coding.kind, _cuts(values, batch.weight, bins))
-
-
 def _cuts(values: FloatArray, weight: FloatArray | None, bins: int) -> FloatArray:
     """The cuts of quantile bins. A value that holds more rows than a bin is a bin of its own, and leaves the others."""
     known = ~np.isnan(values) if weight is None else ~np.isnan(values) & (weight > 0)
@@ -149,33 +147,17 @@ def _cuts(values: FloatArray, weight: FloatArray | None, bins: int) -> FloatArra
     low, _ = quantile_gaps(values[rest], None if weight is None else weight[rest], bins)
     at = np.flatnonzero(heavy)
     below, above = at[at > 0], at[at < len(distinct) - 1]
-    low = np.concatenate([low, distinct[below - 1], distinct[above]])
-    low = np.unique(low)
+    low = np.unique(np.concatenate([low, distinct[below - 1], distinct[above]]))
     return cuts_between(low, distinct[np.searchsorted(distinct, low, side="right")])
 
 
-def to_arrays(codings: Sequence[Coding]) -> dict[str, NDArray[Any]]:
-    """Arrays for an artifact."""
-    arrays: dict[str, NDArray[Any]] = dict(pack_texts([coding.name for coding in codings], "name"))
-    arrays |= pack_texts([coding.kind for coding in codings], "kind")
-    arrays |= pack_texts([level for coding in codings for level in coding.levels], "level")
-    arrays["levels"] = np.array([len(coding.levels) for coding in codings], dtype=np.int64)
-    arrays["cuts"] = np.array([len(coding.cuts) for coding in codings], dtype=np.int64)
-    arrays["cut"] = np.concatenate([np.empty(0), *(coding.cuts for coding in codings)])
-    return arrays
-
-
-def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Coding]:
-    """The inverse of `to_arrays`."""
-    names, kinds, levels = (unpack_texts(arrays, name) for name in ("name", "kind", "level"))
-    cuts = np.asarray(arrays["cut"], dtype=np.float64)
-    found, level, cut = [], 0, 0
-    for name, kind, of_levels, of_cuts in zip(names, kinds, arrays["levels"], arrays["cuts"], strict=True):
-        if kind not in ("category", "number", "boolean", "score"):
+def codings_of(arrays: Mapping[str, NDArray[Any]]) -> list[Coding]:
+    """The codings that `pack_features` packed."""
+    found = []
+    for name, kind, cuts, levels in unpack_features(arrays):
+        if kind not in get_args(Kind):
             raise ValueError(f"{kind!r} is no kind of coding")
-        own = cuts[cut : cut + int(of_cuts)]
-        if len(own) != of_cuts or not (np.diff(own) > 0).all() or not np.isfinite(own).all():
+        if not (np.diff(cuts) > 0).all() or not np.isfinite(cuts).all():
             raise ValueError(f"the cuts of {name!r} do not rise")
-        found.append(Coding(name, cast(Kind, kind), own, levels[level : level + int(of_levels)]))
-        level, cut = level + int(of_levels), cut + int(of_cuts)
+        found.append(Coding(name, cast(Kind, kind), cuts, levels))
     return found

@@ -16,9 +16,9 @@ from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Number, Switch, Term, Terms
 from calcli.methods.base import READS, Params, Section, number
-from calcli.methods.effects.coding import Coding, centred_scores, coarser, from_arrays, learned, to_arrays
-from calcli.methods.effects.fitting import ALONE, TOGETHER, Block, Fit, blocks_of
-from calcli.methods.trees.coding import unpacked_once
+from calcli.methods.effects.coding import Coding, centred_scores, codings_of, learned
+from calcli.methods.effects.fitting import ALONE, TOGETHER, Block, Fit, blocks_of, joined, size_of
+from calcli.methods.trees.coding import pack_features, unpacked_once
 from calcli.numeric.links import probabilities
 from calcli.numeric.seeded import class_order, ordered
 from calcli.state import Json, Numbers, Rules, State, prefixed, unprefixed
@@ -53,12 +53,11 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     made.sweep(ALONE)
     if (most := int(number(params, "pairs"))) > 0 and len(codings) > 1:
         groups = [
-            [made.place_of(coarser(coding, batch, score, bins), batch, singles) for coding in codings]
+            [made.place_of(coding.coarser(batch, score, bins), batch, singles) for coding in codings]
             for bins in (PAIRED if binary else PAIRED[:1])
         ]
         for pair in made.pairs(groups, most if binary else min(most, 60)):
-            codes = made.codings[pair[0]].size * made.codings[pair[1]].size
-            made.blocks.append(Block.nothing(pair, codes, classes))
+            made.blocks.append(Block.nothing(pair, size_of(pair, made.codings), classes))
         made.sweep(TOGETHER - ALONE)
     shift = np.atleast_1d(made.intercept)
     return _Model(order, made.slope, shift, mean, spread, tuple(made.codings), tuple(made.blocks)).to_state()
@@ -113,9 +112,7 @@ class _Model:
         along = (score - self.mean) / self.spread
         codes = {place: self.codings[place].of(batch, score) for block in self.blocks for place in block.parts}
         for block in self.blocks:
-            place = codes[block.parts[0]]
-            if len(block.parts) == 2:
-                place = place * np.int32(self.codings[block.parts[1]].size) + codes[block.parts[1]]
+            place = joined(block.parts, codes, self.codings)
             total += block.values[place] * along if block.slope else block.values[place]
         return probabilities(ordered(total, np.argsort(self.order)))
 
@@ -201,7 +198,7 @@ class _Model:
         place_of = {place: index for index, place in enumerate(used)}
         codings = [self.codings[place] for place in used]
         empty = np.empty(0)
-        arrays = prefixed("coding", to_arrays(codings)) | {
+        arrays = prefixed("coding", pack_features(codings)) | {
             "order": self.order,
             "intercept": self.intercept,
             "part": np.array([place_of[place] for block in self.blocks for place in block.parts], dtype=np.int64),
@@ -218,7 +215,7 @@ class _Model:
 
 @unpacked_once("value")
 def _unpacked(state: State) -> _Model:
-    codings = from_arrays(unprefixed("coding", state.arrays))
+    codings = codings_of(unprefixed("coding", state.arrays))
     intercept, part = state.array("intercept"), state.arrays["part"].astype(np.int64)
     classes = len(intercept) if len(intercept) > 1 else 2
     width = () if classes == 2 else (classes,)
@@ -228,7 +225,7 @@ def _unpacked(state: State) -> _Model:
         places = tuple(part[at : at + parts].tolist())
         if len(places) != parts or not 1 <= parts <= 2 or min(places) < 0:
             raise ValueError("its blocks are not of one or two features")
-        shape = (int(np.prod([codings[place].size for place in places])), *width)
+        shape = (size_of(places, codings), *width)
         end = cell + int(np.prod(shape))
         values, known = (state.array(name)[cell:end].reshape(shape) for name in ("value", "information"))
         variance = state.array("variance")[index * each : (index + 1) * each].reshape(width)

@@ -10,7 +10,8 @@ leave. With more than two classes there are logits for each class, a T for each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -20,6 +21,7 @@ from calcli.batch import Batch, FloatArray, IntArray
 from calcli.methods.base import tell
 from calcli.methods.effects import kernels
 from calcli.methods.effects.coding import Codes, Coding
+from calcli.numeric.links import probabilities
 
 NONE = np.empty(0)
 
@@ -70,6 +72,19 @@ class Block:
         return spread
 
 
+def joined(parts: tuple[int, ...], codes: Mapping[int, Codes] | Sequence[Codes], codings: Sequence[Coding]) -> Codes:
+    """The code of each row under one coding, or under a pair of them."""
+    if len(parts) == 1:
+        return codes[parts[0]]
+    one, other = parts
+    return codes[one] * np.int32(codings[other].size) + codes[other]
+
+
+def size_of(parts: tuple[int, ...], codings: Sequence[Coding]) -> int:
+    """How many codes there are under one coding, or under a pair of them."""
+    return math.prod(codings[place].size for place in parts)
+
+
 def first_variance(sums: FloatArray) -> FloatArray:
     """T by the method of moments where all effects are 0: g has the variance h + h^2 T."""
     excess = (np.square(sums[..., 0]) - sums[..., 1]).sum(axis=0)
@@ -112,17 +127,10 @@ class Fit:
                 self._step(block)
             self.blocks = [block for block in self.blocks if (block.variance >= LEAST_VARIANCE).any()]
 
-    def codes_of(self, block: Block) -> Codes:
-        """The code of each row in a block."""
-        if len(block.parts) == 1:
-            return self.codes[block.parts[0]]
-        one, other = block.parts
-        return self.codes[one] * np.int32(self.codings[other].size) + self.codes[other]
-
     def _scale(self) -> None:
         """A Newton step of a and b, with a weak prior at 1 and 0."""
+        prob = probabilities(self.total)
         if self.classes == 2:
-            prob = 1.0 / (1.0 + np.exp(-self.total))
             error, spread = self.weight * (self.label - prob), self.weight * prob * (1.0 - prob)
             design = np.stack([self.score, np.ones_like(self.score)])
             prior = np.array([self.slope - 1.0, float(self.intercept)])
@@ -132,8 +140,6 @@ class Fit:
             self.intercept = self.intercept + step[1]
             self.total += step[0] * self.score + step[1]
             return
-        prob = np.exp(self.total - self.total.max(axis=1, keepdims=True))
-        prob /= prob.sum(axis=1, keepdims=True)
         error = -prob * self.weight[:, None]
         error[np.arange(len(prob)), self.label] += self.weight
         mean = (prob * self.score).sum(axis=1)
@@ -145,13 +151,19 @@ class Fit:
         self.intercept = self.intercept + step
         self.total += DAMPED * slope * self.score + step
 
-    def _step(self, block: Block) -> None:
-        codes, sums = self.codes_of(block), np.zeros((*block.values.shape, 2))
-        along = self.along if block.slope else NONE
+    def _sums(self, codes: Codes, count: int, along: FloatArray = NONE) -> FloatArray:
+        """G without its prior, and h, last, for each of `count` codes, and each class of more than two."""
         if self.classes == 2:
+            sums = np.zeros((count, 2))
             kernels.gather(self.total, self.label, self.weight, codes, along, sums)
         else:
+            sums = np.zeros((count, self.classes, 2))
             kernels.gather_classes(self.total, self.label, self.weight, codes, sums)
+        return sums
+
+    def _step(self, block: Block) -> None:
+        codes, along = joined(block.parts, self.codes, self.codings), self.along if block.slope else NONE
+        sums = self._sums(codes, len(block.values), along)
         seen = sums[..., 1] > 0.0
         if not np.isfinite(block.variance).all():
             block.variance = first_variance(sums)
@@ -193,12 +205,7 @@ class Fit:
 
     def _excess(self, pair: tuple[int, int]) -> float:
         """By how many of its standard errors the statistic of a pair exceeds its expectation."""
-        block = Block.nothing(pair, self.codings[pair[0]].size * self.codings[pair[1]].size, self.classes)
-        sums = np.zeros((*block.values.shape, 2))
-        if self.classes == 2:
-            kernels.gather(self.total, self.label, self.weight, self.codes_of(block), NONE, sums)
-        else:
-            kernels.gather_classes(self.total, self.label, self.weight, self.codes_of(block), sums)
+        sums = self._sums(joined(pair, self.codes, self.codings), size_of(pair, self.codings))
         known = sums[..., 1] > 0.5
         cells = int(known.sum())
         if cells == 0:

@@ -20,11 +20,10 @@ from calcli.learners.encoding import heaviest_levels, level_weights
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.kernels import Codes
 from calcli.methods.mbct.kernels import predict as applying
-from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, quantile_gaps
+from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, pack_features, quantile_gaps, unpack_features
 from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.bins import just_above
 from calcli.numeric.links import logit, sigmoid
-from calcli.state import pack_texts, unpack_texts
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -90,33 +89,17 @@ class Coder:
 
     def to_arrays(self) -> Arrays:
         """Arrays for an artifact."""
-        arrays = pack_texts([feature.name for feature in self.features], "name")
-        arrays |= pack_texts([feature.kind for feature in self.features], "kind")
-        arrays |= pack_texts([level for feature in self.features for level in feature.levels], "level")
-        arrays["levels"] = np.array([len(feature.levels) for feature in self.features], dtype=np.int64)
-        arrays["cuts"] = np.array([len(feature.cuts) for feature in self.features], dtype=np.int64)
-        arrays["cut"] = np.concatenate([np.empty(0), *(feature.cuts for feature in self.features)])
-        arrays["missing"] = np.array([feature.missing for feature in self.features], dtype=np.bool_)
-        return arrays
+        return pack_features(self.features) | {
+            "missing": np.array([feature.missing for feature in self.features], dtype=np.bool_)
+        }
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Coder:
         """The inverse of `to_arrays`."""
-        names, kinds, levels = (unpack_texts(arrays, name) for name in ("name", "kind", "level"))
-        cuts = np.asarray(arrays["cut"], dtype=np.float64)
-        if cuts.ndim != 1:
-            raise ValueError("the cuts of its features are not in a row")
-        level_ends, cut_ends = np.cumsum(arrays["levels"]), np.cumsum(arrays["cuts"])
         return cls(
             tuple(
-                CodedFeature(
-                    name,
-                    cast(Kind, kind),
-                    cuts[cut_ends[place] - arrays["cuts"][place] : cut_ends[place]],
-                    levels[level_ends[place] - arrays["levels"][place] : level_ends[place]],
-                    bool(arrays["missing"][place]),
-                )
-                for place, (name, kind) in enumerate(zip(names, kinds, strict=True))
+                CodedFeature(name, cast(Kind, kind), cuts, levels, bool(arrays["missing"][place]))
+                for place, (name, kind, cuts, levels) in enumerate(unpack_features(arrays))
             )
         )
 

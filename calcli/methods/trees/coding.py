@@ -6,10 +6,10 @@ Fitted trees are unpacked once for all chunks of rows, listed as rules, and writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from calcli.expressions import MOST, Among, Choice, Condition, Input, Lookup, Mi
 from calcli.learners.oblivious import Above, OneOf, Split, Tree
 from calcli.methods.base import Section
 from calcli.numeric.links import sigmoid
-from calcli.state import State
+from calcli.state import State, pack_texts, unpack_texts
 
 Kind = Literal["category", "number", "boolean", "score"]
 
@@ -77,6 +77,42 @@ class CodedFeature:
         if self.kind == "score":
             cut = float(sigmoid(np.array([cut])).round(14)[0])
         return f"{cut:.15g}" if float(f"{cut:.15g}") == cut else repr(cut)
+
+
+class _Coded(Protocol):
+    """A feature with what its codes follow from, as `CodedFeature` has it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def cuts(self) -> FloatArray: ...
+    @property
+    def levels(self) -> tuple[str, ...]: ...
+
+
+def pack_features(features: Sequence[_Coded]) -> dict[str, NDArray[Any]]:
+    """The names, kinds, levels and cuts of features as arrays of a state."""
+    arrays: dict[str, NDArray[Any]] = pack_texts([feature.name for feature in features], "name")
+    arrays |= pack_texts([feature.kind for feature in features], "kind")
+    arrays |= pack_texts([level for feature in features for level in feature.levels], "level")
+    arrays["levels"] = np.array([len(feature.levels) for feature in features], dtype=np.int64)
+    arrays["cuts"] = np.array([len(feature.cuts) for feature in features], dtype=np.int64)
+    arrays["cut"] = np.concatenate([np.empty(0), *(feature.cuts for feature in features)])
+    return arrays
+
+
+def unpack_features(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, str, FloatArray, tuple[str, ...]]]:
+    """The name, kind, cuts and levels of each feature that `pack_features` packed."""
+    names, kinds, levels = (unpack_texts(arrays, name) for name in ("name", "kind", "level"))
+    cuts = np.asarray(arrays["cut"], dtype=np.float64)
+    if cuts.ndim != 1:
+        raise ValueError("the cuts of its features are not in a row")
+    level_ends, cut_ends = np.cumsum(arrays["levels"]), np.cumsum(arrays["cuts"])
+    for place, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        own_cuts = cuts[cut_ends[place] - arrays["cuts"][place] : cut_ends[place]]
+        yield name, kind, own_cuts, levels[level_ends[place] - arrays["levels"][place] : level_ends[place]]
 
 
 def quantile_gaps(values: FloatArray, weight: FloatArray | None, count: int) -> tuple[FloatArray, FloatArray]:
