@@ -78,6 +78,13 @@ LOGIT = column(
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
 IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=to.names_or_empty)
+CATEGORIES = column(
+    "--categories A,B,...",
+    "Features whose numbers are names, as ids are; patterns too: 'site_*'. By default text, and integers whose values "
+    "say more than their order does.",
+    convert=to.names_or_empty,
+)
+NUMBERS = column("--numbers A,B,...", "Features that are quantities; patterns too.", convert=to.names_or_empty)
 WEIGHT = column("--weight COLUMN", "The weight of each row; never found by its name.")
 WEIGHT_KIND = column(
     "--weight-kind KIND",
@@ -500,6 +507,7 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
 COLUMNS = (LABEL, PROB, LOGPROB, LOGIT, NORMALISE, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
+ROLES = (CATEGORIES, NUMBERS)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)
 CLUSTER = (ENGINE, MASTER)

@@ -20,7 +20,8 @@ class Flags:
     """The flags about columns; None or () if not given.
 
     Columns may be paths into nested ones, as ``response.logprobs[0]``. `logprob` names the logarithm of a probability,
-    and becomes the `prob` of ``exp(logprob)``.
+    and becomes the `prob` of ``exp(logprob)``. `categories` and `numbers` say how features are read, and may be
+    patterns, as ``site_*``.
     """
 
     label: str | None = None
@@ -31,6 +32,8 @@ class Flags:
     positive: str | None = None
     features: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
     classes: tuple[str, ...] | None = None
     node_id: str | None = None
     normalise: bool = False
@@ -67,6 +70,11 @@ class Feature:
     name: str
     role: Role
     dtype: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a category of whole numbers: 17 is the same one in all types."""
+        return self.role == "category" and self.dtype.startswith(("Int", "UInt", "Float", "Decimal"))
 
 
 @dataclass(frozen=True)
