@@ -130,6 +130,14 @@ CRITERION = method(
     "nll",
     complete=complete.metric,
 )
+FOR = method(
+    "--for PURPOSE",
+    "What the choice of auto must be able to do: be a formula in sql or onnx, be fitted on all rows with spark, keep "
+    "the order of scores (monotone), have rules that inspect shows. It is said what that costs.",
+    field="purpose",
+    kind=Literal["sql", "onnx", "spark", "monotone", "rules"] | None,
+)
+SIMPLE = method("--simple", "Let auto choose a single method, not a pool of several.", False)
 MODEL = method(
     "--model FILE",
     "The model that made the scores, saved by CatBoost, XGBoost or LightGBM, for methods that use its SHAP values or "
