@@ -34,8 +34,29 @@ PROGRAM = "calcli"
 SECTIONS = {
     "Start": ("index", "install", "gallery"),
     "Guides": (
-        *("python", "never-worse", "drift", "ci", "container", "decisions", "uncertainty", "llm", "weights", "extremes"),
-        *("growing", "places", "serving", "formula", "mlflow", "artifact", "reliability", "statistics"),
+        *(
+            "python",
+            "never-worse",
+            "drift",
+            "ci",
+            "container",
+            "decisions",
+            "uncertainty",
+            "llm",
+            "weights",
+            "extremes",
+        ),
+        *(
+            "growing",
+            "places",
+            "serving",
+            "formula",
+            "mlflow",
+            "artifact",
+            "reliability",
+            "compatibility",
+            "statistics",
+        ),
         *("from-calibratedclassifiercv", "from-netcal-and-betacal", "from-mcgrad"),
     ),
     "Commands": ("commands/README", "commands/*"),
@@ -124,28 +145,18 @@ def _roff(line: str) -> str:
 
 def navigation(files: Iterable[Path]) -> str:
     """The settings of the site, in which every page has its place."""
-    known = {path.relative_to(DOCS).with_suffix("").as_posix() for path in (*DOCS.rglob("*.md"), *files) if _is_page(path)}
+    pages = [path for path in (*DOCS.rglob("*.md"), *files) if path.suffix == ".md" and path.is_relative_to(DOCS)]
+    known = {path.relative_to(DOCS).with_suffix("").as_posix() for path in pages}
     named = {name for names in SECTIONS.values() for name in names}
     lines = []
     for title, names in SECTIONS.items():
-        pages = [
-            page
-            for name in names
-            for page in (
-                sorted(one for one in known - named if Path(one).parent == Path(name).parent)
-                if name.endswith("*")
-                else [name]
-            )
-        ]
-        lines += [f'    {{ "{title}" = [', *(f'        "{page}.md",' for page in pages), "    ] },"]
-        known -= set(pages)
+        rest = sorted(page for page in known - named if f"{Path(page).parent}/*" in names)
+        shown = [name for name in names if not name.endswith("*")] + rest
+        lines += [f'    {{ "{title}" = [', *(f'        "{page}.md",' for page in shown), "    ] },"]
+        known -= set(shown)
     if known:
         raise SystemExit(f"pages without a place in the navigation: {', '.join(sorted(known))}")
     return opening(SITE, "").rstrip("\n") + f"\n{SITE_MARKER}\nnav = [\n" + "\n".join(lines) + "\n]\n"
-
-
-def _is_page(path: Path) -> bool:
-    return path.suffix == ".md" and path.is_relative_to(DOCS)
 
 
 def opening(page: Path, title: str) -> str:
