@@ -386,6 +386,9 @@ TARGET = decision(
     "--target EXPR",
     "What must hold on new rows: 'precision >= 0.9', recall >=, accuracy >=, fpr <=, or positive-rate <= or >=.",
 )
+MAXIMIZE = decision(
+    "--maximize FIGURE", "What a threshold is to make as large as it can: f1, mcc, balanced-accuracy or youden."
+)
 BUDGET_ROWS = decision(
     "--budget ROWS",
     "The maximum number of positive decisions in a new table of the size of DATA.",
