@@ -12,7 +12,7 @@ from calcli.batch import FloatArray, IntArray, LabelArray, SamplingUnits, taken
 from calcli.decisions.conformal import HeldOut, Thresholds
 from calcli.decisions.costs import CostRule, Costs, bootstrap_means
 from calcli.decisions.merits import pseudo_values
-from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
+from calcli.decisions.policy import AnyRule, ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
 from calcli.decisions.targets import RATES, Decided, Mask, Target, decided
 from calcli.metrics.paired import Z975, skewed
 
@@ -234,21 +234,25 @@ def paid_of(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> Flo
     Less of a figure of merit is a cost.
     """
     rule = policy.rule
-    if policy.merit is not None:
-        _, yes = _done(cast("ThresholdRule", rule), rows, beside)
-        return -pseudo_values(policy.merit, yes, rows.label, rows.weight)
     if isinstance(rule, MatrixRule):
         return np.asarray(np.array(rule.costs)[rows.label, rule.decide(rows.prob, beside)])
     if isinstance(rule, CostRule):
         done, yes = _done(rule, rows, beside)
         return np.where(done, rule.costs.of(beside).of_rows(rows.label, yes), rule.abstain or 0.0)
     if policy.costs is None:
-        return None
+        merit = policy.merit
+        return None if merit is None else -pseudo_values(merit, _yes(rule, rows), rows.label, rows.weight)
     costs = Costs(**policy.costs)
     if isinstance(rule, ClassRule):
         return class_costs(costs, rows, rule.members(rows.prob, beside))
-    at_once = isinstance(rule, ThresholdRule) and rule.band.low == rule.band.high and rule.band.limit is None
-    return costs.of_rows(rows.label, rows.prob >= rule.band.high) if at_once else None
+    if isinstance(rule, ThresholdRule) and rule.band.low == rule.band.high and rule.band.limit is None:
+        return costs.of_rows(rows.label, _yes(rule, rows))
+    return None
+
+
+def _yes(rule: AnyRule, rows: Rows) -> Mask:
+    """The yeses of a rule with one threshold."""
+    return rows.prob >= cast("ThresholdRule", rule).band.high
 
 
 def class_numbers(rows: Rows, members: Mask) -> dict[str, Number]:
