@@ -167,7 +167,7 @@ class Sms(Method):
 
 
 class Svs(Sms):
-    """Structured vector scaling (Berta, Holzmueller, Jordan & Bach 2026): `Sms` with M held at zero off the diagonal."""
+    """Structured vector scaling (Berta, Holzmueller, Jordan & Bach 2026): `Sms` with a diagonal M."""
 
     diagonal = True
 
