@@ -28,6 +28,7 @@ from calcli.decisions.measure import (
     set_numbers,
     share_of,
 )
+from calcli.decisions.merits import MERITS, best_threshold, pseudo_values
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule, likeliest
 from calcli.decisions.targets import (
     GRID,
@@ -67,6 +68,8 @@ def _for_two_classes(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
         raise DataError("no row is positive: what a threshold misses cannot be measured", hint="see: --positive")
     if goal.target is not None:
         return _by_target(Target.parse(goal.target, goal.confidence), goal, rows)
+    if goal.maximize is not None:
+        return _by_merit(goal.maximize, goal, rows, seed)
     if goal.budget is not None:
         return _by_budget(goal, rows)
     return _by_costs(goal, rows, seed) if rows.costs is None else _by_row_costs(goal, rows, rows.costs, seed)
@@ -76,6 +79,8 @@ def _for_more_classes(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
     classes = rows.prob.shape[1]
     if goal.budget is not None:
         raise UsageError("--budget is for two classes, and these rows have more", hint="try: --target, or --costs FILE")
+    if goal.maximize is not None:
+        raise UsageError("--maximize is for two classes, and these rows have more", hint="try: --costs FILE")
     if goal.cost is not None:
         raise UsageError("costs of each row are for two classes, and these rows have more", hint="try: --costs FILE")
     if goal.top is not None and not 1 <= goal.top <= classes:
@@ -286,6 +291,28 @@ def _by_target(target: Target, goal: DecisionGoal, rows: Rows) -> Choice:
         )
     policy = Policy(ThresholdRule.at(found.threshold), target)
     return Choice(policy, "chosen", f"{target} holds {sure}", options, found.bound)
+
+
+def _by_merit(name: str, goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
+    """The threshold with the largest figure, judged by decisions that other rows have chosen."""
+
+    def best(some: Rows) -> float:
+        return best_threshold(MERITS[name], some.prob, some.label, some.weight)
+
+    thresholds = {"tuned": best(rows), "today": goal.threshold}
+    yes = {each: rows.prob >= threshold for each, threshold in thresholds.items()}
+    for train, test in decision_splits(rows.units, len(rows.prob), goal.folds, seed):
+        yes["tuned"][test] = rows.prob[test] >= best(rows.taken(train))
+    values = {each: pseudo_values(name, decisions, rows.label, rows.weight) for each, decisions in yes.items()}
+    means = Means.of(values, rows, goal, seed)
+    numbers = {each: {name: means.number(each)} for each in thresholds}
+    numbers["tuned"]["gains"] = means.difference("tuned", "today")
+    options = [
+        Option(each, thresholds[each], numbers[each] | rates_of(rows, decisions)) for each, decisions in yes.items()
+    ]
+    why = f"here {name} is the largest; the table has what a threshold so chosen reaches on other rows"
+    policy = Policy(ThresholdRule.at(thresholds["tuned"]), merit=name)
+    return Choice(policy, "tuned", why, tuple(options))
 
 
 def _by_class_target(target: Target, goal: DecisionGoal, rows: Rows) -> Choice:
