@@ -94,7 +94,9 @@ def test_folds_of_numbers_of_32_bits_do_not_depend_on_digits_beyond() -> None:
     assert (np.mod(score * 1e8, 1) == 0.5).all()
     label = np.arange(256) % 2
     moved = score * (1 + np.random.default_rng(0).choice([-1e-15, 0, 1e-15], 256))
-    np.testing.assert_array_equal(folds_by_score(moved, label, 5, 0, "test"), folds_by_score(score, label, 5, 0, "test"))
+    np.testing.assert_array_equal(
+        folds_by_score(moved, label, 5, 0, "test"), folds_by_score(score, label, 5, 0, "test")
+    )
 
 
 def test_repeated_rows_share_a_fold_and_change_no_other() -> None:
