@@ -378,14 +378,14 @@ def uncertainty_apply(arguments: Arguments, console: Console) -> Answer | None:
 
 @command("""
     DATA WITH_ENSEMBLE INPUT_FORMAT DELIMITER PLACES BAD_ROWS OUTCOME WEIGHT WEIGHT_KIND IGNORE OOD MAKE_OOD
-    OOD_PRESET SEED REJECTION_PICTURE FORMAT GENERAL
+    OOD_PRESET BOOTSTRAP SEED REJECTION_PICTURE FORMAT GENERAL
 """)
 def uncertainty_evaluate(arguments: Arguments, console: Console) -> Answer:
     """Measure ensembles, and how well their uncertainty finds errors.
 
     On rows that no ensemble was trained on, reports the log-loss, the error rate, the gain from rejecting the most
     uncertain rows first (100 is an oracle, 0 is chance) and, with --ood or --make-ood, how well out-of-domain rows are
-    detected. Each ensemble is compared with a single model.
+    detected. Each ensemble is compared with a single model, and with the first ensemble.
 
     Examples
     --------
