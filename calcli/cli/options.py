@@ -76,6 +76,7 @@ LOGIT = column(
     "column of lists, arrays or structs.",
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
+PERCENT = column("--percent COLUMN", "The predicted probability in percent: 87, or the text 87 %.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
 IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=to.names_or_empty)
 CATEGORIES = column(
@@ -302,6 +303,11 @@ PICTURE_FORMAT = output(
     only="diagram",
     complete=complete.pictures,
 )
+REPORT_FILE = output(
+    "-o --output FILE",
+    "Write the answer here and not to stdout; .json, .csv and .md choose its --format.",
+    field="report_file",
+)
 REPLACE = output("--replace", "Replace the table in the database instead of appending to it.", False)
 OUTPUT_FORMAT = output(
     "--output-format FORMAT",
@@ -394,6 +400,9 @@ COSTS = decision(
 TARGET = decision(
     "--target EXPR",
     "What must hold on new rows: 'precision >= 0.9', recall >=, accuracy >=, fpr <=, or positive-rate <= or >=.",
+)
+MAXIMIZE = decision(
+    "--maximize FIGURE", "What a threshold is to make as large as it can: f1, mcc, balanced-accuracy or youden."
 )
 BUDGET_ROWS = decision(
     "--budget ROWS",
@@ -514,7 +523,7 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 # Groups that commands share
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
-COLUMNS = (LABEL, PROB, LOGPROB, LOGIT, NORMALISE, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
+COLUMNS = (LABEL, PROB, LOGPROB, PERCENT, LOGIT, NORMALISE, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
 ROLES = (CATEGORIES, NUMBERS)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)
