@@ -7,6 +7,7 @@ variances of their effects vanish, and scaling by a and b is left.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -15,10 +16,11 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Number, Switch, Term, Terms
-from calcli.methods.base import READS, Params, Section, number
+from calcli.methods.base import READS, Intervals, Params, Section, number
 from calcli.methods.effects.coding import Coding, centred_scores, codings_of, learned
-from calcli.methods.effects.fitting import ALONE, TOGETHER, Block, Fit, blocks_of, joined, size_of
+from calcli.methods.effects.fitting import ALONE, TOGETHER, Block, Fit, Rows, blocks_of, joined, size_of
 from calcli.methods.trees.coding import pack_features, unpacked_once
+from calcli.methods.trees.held_out_choice import distinct
 from calcli.numeric.links import probabilities
 from calcli.numeric.seeded import class_order, ordered
 from calcli.state import Json, Numbers, Rules, State, prefixed, unprefixed
@@ -29,33 +31,38 @@ FAR = 15.0
 PAIRED = (4, 16)
 """The bins of numbers in pairs of two classes; of more only the first."""
 
+LOOKED_AT = 5_000
+"""By so many rows it is seen whether rows repeat."""
+
+MOST_DRAWN, MOST_NAMED = 12, 12
+"""The features that are drawn, and the values of a category."""
+
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
+    if _repeat(batch.score):
+        batch = distinct(batch, seed)
     order = class_order(batch.score)
     classes, score = batch.classes, np.ascontiguousarray(ordered(centred_scores(batch.score, FAR), order))
     binary = classes == 2
-    codings = learned(batch, score, int(number(params, "bins")) if binary else 16, 32 if binary else 8)
+    coarse = PAIRED if binary else PAIRED[:1]
+    each = learned(batch, score, int(number(params, "bins")) if binary else 16, 32 if binary else 8, coarse)
+    codings = [of_feature[0] for of_feature in each]
     singles = len(codings)
     weight = batch.weights.astype(np.float64)
     mean, spread = _moments(score, weight)
+    label = np.argsort(order).astype(np.min_scalar_type(classes))[batch.labels]
+    rows = Rows(score, label, weight, (score - mean) / spread if binary else np.empty(0))
     made = Fit(
-        score,
-        np.argsort(order)[batch.labels],
-        weight,
+        rows,
         1.0,
         np.zeros(() if binary else classes),
-        score.copy(),
-        (score - mean) / spread if binary else np.empty(0),
         list(codings),
         [coding.of(batch, score) for coding in codings],
         list(blocks_of(range(singles), codings, classes, slopes=binary and params["slopes"] is True)),
     )
     made.sweep(ALONE)
     if (most := int(number(params, "pairs"))) > 0 and len(codings) > 1:
-        groups = [
-            [made.place_of(coding.coarser(batch, score, bins), batch, singles) for coding in codings]
-            for bins in (PAIRED if binary else PAIRED[:1])
-        ]
+        groups = [[made.place_of(coding, batch, singles) for coding in group] for group in zip(*each, strict=True)][1:]
         for pair in made.pairs(groups, most if binary else min(most, 60)):
             made.blocks.append(Block.nothing(pair, size_of(pair, made.codings), classes))
         made.sweep(TOGETHER - ALONE)
@@ -80,6 +87,12 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
 
 def explain(state: State) -> tuple[Section, ...]:
     return _unpacked(state).sections()
+
+
+def _repeat(score: FloatArray) -> bool:
+    """Whether scores repeat, so that rows may do so: of some thousands half at least."""
+    some = score[:: max(1, len(score) // LOOKED_AT)]
+    return 2 * len(np.unique(some, axis=0)) < len(some)
 
 
 def _moments(score: FloatArray, weight: FloatArray) -> tuple[float, float]:
@@ -154,14 +167,39 @@ class _Model:
             rows.append((names, kind, int((block.information > 0).sum()), float(np.sqrt(block.variance).max())))
         rows.sort(key=lambda row: (-cast(float, row[3]), cast(str, row[0])))
         note = "The standard deviation of the effects of each feature or pair, in log-odds; those left out have none."
-        return Section("effects", ("feature", "effect of", "values", "deviation"), tuple(rows), note)
+        columns = ("feature", "effect of", "values", "deviation")
+        return Section("effects", columns, tuple(rows), note, pictures=tuple(self._pictures()))
+
+    def _pictures(self) -> Iterator[Intervals]:
+        """The effects of each feature's own values, first those that the most rows feel the most."""
+        own = [block for block in self.blocks if len(block.parts) == 1]
+        for block in sorted(own, key=lambda one: -float((one.information * one.values**2).sum()))[:MOST_DRAWN]:
+            coding, (place,) = self.codings[block.parts[0]], block.parts
+            turned, score = self._negated and not block.slope, coding.kind == "score"
+            sizes = block.values.reshape(len(block.values), -1) * (-1.0 if turned else 1.0)
+            errors = 1.96 * block.error.reshape(sizes.shape)
+            known = np.flatnonzero((block.information.reshape(sizes.shape) > 0.0).any(axis=1))
+            if coding.kind == "category":
+                largest = np.argsort(-np.abs(sizes / errors)[known].max(axis=1), kind="stable")[:MOST_NAMED]
+                known = known[largest][np.argsort(-sizes[known[largest], 0], kind="stable")]
+            elif score and self._negated:
+                known = known[::-1]
+            series = {
+                "" if self._binary else f"class {name}": tuple(zip(size, size - error, size + error, strict=True))
+                for name, size, error in sorted(
+                    zip(self.order, sizes[known].T, errors[known].T, strict=False), key=lambda one: one[0]
+                )
+            }
+            what = "trust in the score by " if block.slope else ""
+            names = tuple(coding.mark(code, negated=score and self._negated) for code in known.tolist())
+            yield Intervals(f"{what}{self._name(place)}", names, series, self._unit(block), coding.kind != "category")
 
     def _largest(self) -> Section:
         found: list[tuple[float, tuple[Json, ...]]] = []
         for block in self.blocks:
             turned = self._negated and not block.slope  # a slope of the negated score is that of the score
             values, error = -block.values if turned else block.values, 1.96 * block.error
-            unit = "per standard deviation of the score" if block.slope else "log-odds"
+            unit = self._unit(block)
             for index in np.argsort(-np.abs(values), axis=None, kind="stable").tolist():
                 code, *of_class = np.unravel_index(index, values.shape)
                 value, around = float(values.flat[index]), float(error.flat[index])
@@ -174,16 +212,24 @@ class _Model:
         sizes, rows = tuple(size for size, _ in found), tuple(row for _, row in found)
         return Section("largest effects", ("if", "effect", "lo", "hi", "in"), rows, note, sizes)
 
+    @staticmethod
+    def _unit(block: Block) -> str:
+        return "per standard deviation of the score" if block.slope else "log-odds"
+
+    @property
+    def _binary(self) -> bool:
+        return len(self.order) == 2
+
     @property
     def _negated(self) -> bool:
         """Whether all is about the log-odds of the other class."""
-        return len(self.order) == 2 and self.order[0] == 1
+        return self._binary and self.order[0] == 1
 
     def _name(self, place: int) -> str:
         coding = self.codings[place]
         if coding.kind != "score":
             return coding.name
-        return "score" if len(self.order) == 2 else f"score of class {self.order[int(coding.name)]}"
+        return "score" if self._binary else f"score of class {self.order[int(coding.name)]}"
 
     def _words(self, block: Block, code: int) -> str:
         codes = (code,) if len(block.parts) == 1 else divmod(code, self.codings[block.parts[1]].size)

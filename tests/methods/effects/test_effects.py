@@ -9,7 +9,7 @@ from calcli.batch import Batch, Column
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.effects.coding import FIRST, MISSING, UNSEEN, learned
-from calcli.methods.effects.fitting import Block, Fit
+from calcli.methods.effects.fitting import PRIOR, Block, Fit, Rows
 from calcli.numeric.links import sigmoid
 from calcli.numeric.losses import log_loss
 
@@ -48,25 +48,14 @@ def test_the_variance_of_effects_is_found(deviation: float) -> None:
 def test_a_step_is_that_of_the_mixed_model() -> None:
     """One step of one block from nothing: g / (h + 1/T), and T from it, by loops over the rows."""
     batch, _ = shops(300, 5, 0.5)
-    codings = learned(batch, batch.score, 32, 32)
-    coding = codings[-1]
+    coding = learned(batch, batch.score, 32, 32, ())[-1][0]
     codes = coding.of(batch, batch.score)
     weight = np.linspace(0.5, 2.0, len(batch))
     block = Block.nothing((0,), coding.size, 2)
     start = float(block.variance)
-    rows = Fit(
-        batch.score,
-        batch.labels,
-        weight,
-        1.0,
-        np.zeros(()),
-        batch.score.copy(),
-        np.empty(0),
-        [coding],
-        [codes],
-        [block],
-    )
-    rows._step(block)
+    rows = Rows(batch.score, batch.labels, weight, np.empty(0))
+    rows.begin()
+    Fit(rows, 1.0, np.zeros(()), [coding], [codes], [block])._step(block)
     gradient, curvature = np.zeros(coding.size), np.zeros(coding.size)
     for row, code in enumerate(codes):
         prob = 1 / (1 + np.exp(-batch.score[row]))
@@ -76,7 +65,8 @@ def test_a_step_is_that_of_the_mixed_model() -> None:
     np.testing.assert_allclose(block.values, step, rtol=1e-12)
     np.testing.assert_allclose(rows.total, batch.score + step[codes], rtol=1e-12)
     seen = curvature > 0
-    assert float(block.variance) == pytest.approx(np.mean(step[seen] ** 2 + 1 / (curvature[seen] + 1 / start)))
+    expected = np.sum(step[seen] ** 2 + 1 / (curvature[seen] + 1 / start))
+    assert float(block.variance) == pytest.approx(expected / (np.count_nonzero(seen) + PRIOR))
 
 
 def test_features_that_say_nothing_have_no_effect() -> None:
