@@ -133,7 +133,7 @@ class Spool:
 
     def _lines(self, array: Path, name: str) -> Path:
         path = self._new_path()
-        with array.open(encoding="utf-8-sig") as stream, path.open("w", encoding="utf-8") as copy:
+        with array.open(encoding="utf-8-sig") as stream, path.open("w", encoding="utf-8", newline="\n") as copy:
             copy.writelines(lines_of(stream, name))
         return path
 
@@ -174,8 +174,8 @@ class Spool:
 
 
 def _remove(folder: Path, lock: IO[bytes]) -> None:
+    lock.close()  # first, as Windows removes no file that is open
     shutil.rmtree(folder, ignore_errors=True)
-    lock.close()
 
 
 def is_array(path: Path) -> bool:
