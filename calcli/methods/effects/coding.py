@@ -7,8 +7,8 @@ each bin. A feature has fine codes for its own effect, and coarser ones for its 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, cast, get_args
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,10 @@ from calcli import expressions as terms
 from calcli.batch import Batch, Column, FloatArray
 from calcli.expressions import Inputs, Missing, Number, Switch, Term, Terms
 from calcli.learners.encoding import heaviest_levels, level_weights
-from calcli.methods.trees.coding import cuts_between, quantile_gaps, unpack_features
+from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, quantile_gaps, unpack_features
 from calcli.numeric.bins import run_starts
 
 Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
-Kind: TypeAlias = Literal["category", "number", "boolean", "score"]
 
 UNSEEN, MISSING, FIRST = 0, 1, 2
 """The codes that every feature has, and that of its first level or bin."""
@@ -31,27 +30,15 @@ MOST_PAIRED = 253
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Coding:
-    """The codes of one feature, or of the score."""
+class Coding(CodedFeature):
+    """The codes of one feature, or of the score, whose name is the number of its class."""
 
-    name: str
-    """Of the feature; of the score the number of its class."""
-
-    kind: Kind
-    cuts: FloatArray = field(default_factory=lambda: np.empty(0))
-    """Between bins of a number; a bin includes its upper cut."""
-
-    levels: tuple[str, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """The number of codes."""
-        return FIRST + (len(self.levels) if self.kind == "category" else len(self.cuts) + 1)
+    missing: bool = True
 
     @property
     def dtype(self) -> np.dtype[np.unsignedinteger[Any]]:
         """The narrowest type that holds its codes."""
-        return np.min_scalar_type(self.size - 1)
+        return np.min_scalar_type(self.codes - 1)
 
     def same(self, other: Coding) -> bool:
         """Whether both code the same feature in the same way."""
@@ -66,9 +53,7 @@ class Coding:
         if (column.role == "category") is not (self.kind == "category"):
             raise ValueError(f"a {column.role} is coded as a {self.kind}")
         if self.kind == "category":
-            code_of = dict(zip(self.levels, range(FIRST, self.size), strict=True))
-            table = np.array([*(code_of.get(level, UNSEEN) for level in column.levels), MISSING], dtype=self.dtype)
-            return table[column.values.astype(np.int32, copy=False)]
+            return self.level_codes(column.levels).astype(self.dtype)[column.values.astype(np.int32, copy=False)]
         codes = (np.searchsorted(self.cuts, column.values, side="left") + FIRST).astype(self.dtype)
         codes[np.isnan(column.values)] = MISSING
         return codes
@@ -81,10 +66,10 @@ class Coding:
         """The code as a number."""
         if self.kind == "category":
             column = features[self.name]
-            numbers = tuple(Number(float(code)) for code in range(FIRST, self.size))
+            numbers = tuple(Number(float(code)) for code in range(FIRST, self.codes))
             known = Switch(column, self.levels, numbers, Number(float(UNSEEN))) if self.levels else Number(UNSEEN)
             return terms.choose(Missing(column), float(MISSING), known)
-        codes = np.arange(FIRST, self.size, dtype=np.float64)
+        codes = np.arange(FIRST, self.codes, dtype=np.float64)
         if self.kind == "score":
             return terms.steps(score[int(self.name)], self.cuts, codes, "left")
         column = features[self.name]
@@ -182,7 +167,5 @@ def codings_of(arrays: Mapping[str, NDArray[Any]]) -> list[Coding]:
     for name, kind, cuts, levels in unpack_features(arrays):
         if kind not in get_args(Kind):
             raise ValueError(f"{kind!r} is no kind of coding")
-        if not (np.diff(cuts) > 0).all() or not np.isfinite(cuts).all():
-            raise ValueError(f"the cuts of {name!r} do not rise")
         found.append(Coding(name, cast(Kind, kind), cuts, levels))
     return found

@@ -144,7 +144,7 @@ class _Model:
         for block in self.blocks:
             place = codes[block.parts[0]]
             if len(block.parts) == 2:
-                place = place * float(self.codings[block.parts[1]].size) + codes[block.parts[1]]
+                place = place * float(self.codings[block.parts[1]].codes) + codes[block.parts[1]]
             values = block.values.reshape(len(block.values), -1)
             for total, of_class in zip(totals, values.T, strict=True):
                 known = np.flatnonzero(of_class)
@@ -168,7 +168,8 @@ class _Model:
         rows.sort(key=lambda row: (-cast(float, row[3]), cast(str, row[0])))
         note = "The standard deviation of the effects of each feature or pair, in log-odds; those left out have none."
         columns = ("feature", "effect of", "values", "deviation")
-        return Section("effects", columns, tuple(rows), note, pictures=tuple(self._pictures()))
+        sizes = tuple(cast(float, row[3]) for row in rows)
+        return Section("effects", columns, tuple(rows), note, sizes, pictures=tuple(self._pictures()))
 
     def _pictures(self) -> Iterator[Intervals]:
         """The effects of each feature's own values, first those that the most rows feel the most."""
@@ -232,7 +233,7 @@ class _Model:
         return "score" if self._binary else f"score of class {self.order[int(coding.name)]}"
 
     def _words(self, block: Block, code: int) -> str:
-        codes = (code,) if len(block.parts) == 1 else divmod(code, self.codings[block.parts[1]].size)
+        codes = (code,) if len(block.parts) == 1 else divmod(code, self.codings[block.parts[1]].codes)
         return " and ".join(self._value(*each) for each in zip(block.parts, codes, strict=True))
 
     def _value(self, place: int, code: int) -> str:

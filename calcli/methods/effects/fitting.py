@@ -94,12 +94,12 @@ def joined(parts: tuple[int, ...], codes: Mapping[int, Codes] | Sequence[Codes],
     if len(parts) == 1:
         return codes[parts[0]]
     one, other = parts
-    return codes[one].astype(np.uint16) * np.uint16(codings[other].size) + codes[other]
+    return codes[one].astype(np.uint16) * np.uint16(codings[other].codes) + codes[other]
 
 
 def size_of(parts: tuple[int, ...], codings: Sequence[Coding]) -> int:
     """How many codes there are under one coding, or under a pair of them."""
-    return math.prod(codings[place].size for place in parts)
+    return math.prod(codings[place].codes for place in parts)
 
 
 def first_variance(sums: FloatArray) -> FloatArray:
@@ -285,8 +285,8 @@ class Fit:
 def blocks_of(places: Sequence[int], codings: Sequence[Coding], classes: int, *, slopes: bool) -> Iterator[Block]:
     """The blocks of single features, and of the slopes of their values."""
     for place in places:
-        yield Block.nothing((place,), codings[place].size, classes)
+        yield Block.nothing((place,), codings[place].codes, classes)
     if slopes:
         for place in places:
             if codings[place].kind != "score":
-                yield Block.nothing((place,), codings[place].size, classes, slope=True)
+                yield Block.nothing((place,), codings[place].codes, classes, slope=True)
