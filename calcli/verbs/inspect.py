@@ -57,7 +57,9 @@ class Inspection:
         extras.require("matplotlib", f"a picture as {form}")
         pictures = [picture for section in self.sections for picture in section.pictures]
         if not pictures:
-            raise UsageError(f"{name_of(self.path)} has no effects of features to draw", hint="--method effects has some")
+            raise UsageError(
+                f"{name_of(self.path)} has no effects of features to draw", hint="--method effects has some"
+            )
         from calcli.diagrams import intervals, page
         from calcli.tables.sink import write_bytes
 

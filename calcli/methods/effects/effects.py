@@ -8,22 +8,23 @@ variances of their effects vanish, and scaling by a and b is left.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 
 from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, IntArray, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Number, Switch, Term, Terms
 from calcli.methods.base import READS, Intervals, Params, Section, number
 from calcli.methods.effects.coding import Coding, centred_scores, codings_of, learned
 from calcli.methods.effects.fitting import ALONE, TOGETHER, Block, Fit, Rows, blocks_of, joined, size_of
+from calcli.methods.scaling.matrix import Sms
 from calcli.methods.trees.coding import pack_features, unpacked_once
 from calcli.methods.trees.held_out_choice import distinct
 from calcli.numeric.links import probabilities
 from calcli.numeric.seeded import class_order, ordered
-from calcli.state import Json, Numbers, Rules, State, prefixed, unprefixed
+from calcli.state import Json, Numbers, Rules, State, nested_rules, prefixed, unnest, unprefixed
 
 FAR = 15.0
 """Log-odds are held within this."""
@@ -34,6 +35,12 @@ PAIRED = (4, 16)
 LOOKED_AT = 5_000
 """By so many rows it is seen whether rows repeat."""
 
+ENOUGH = 10
+"""So many rows for each of the K^2 numbers of matrix scaling are enough to begin with it."""
+
+LEAST = 1e-12
+"""A scaled probability is held above this before its logarithm is taken."""
+
 MOST_DRAWN, MOST_NAMED = 12, 12
 """The features that are drawn, and the values of a category."""
 
@@ -42,7 +49,8 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if _repeat(batch.score):
         batch = distinct(batch, seed)
     order = class_order(batch.score)
-    classes, score = batch.classes, np.ascontiguousarray(ordered(centred_scores(batch.score, FAR), order))
+    start = _start(batch, sides, seed)
+    classes, score = batch.classes, np.ascontiguousarray(ordered(_scores(start, batch), order))
     binary = classes == 2
     coarse = PAIRED if binary else PAIRED[:1]
     each = learned(batch, score, int(number(params, "bins")) if binary else 16, 32 if binary else 8, coarse)
@@ -67,14 +75,22 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
             made.blocks.append(Block.nothing(pair, size_of(pair, made.codings), classes))
         made.sweep(TOGETHER - ALONE)
     shift = np.atleast_1d(made.intercept)
-    return _Model(order, made.slope, shift, mean, spread, tuple(made.codings), tuple(made.blocks)).to_state()
+    return _Model(order, made.slope, shift, mean, spread, tuple(made.codings), tuple(made.blocks), start).to_state()
 
 
 def holds(classes: int) -> Rules:
     moments = {"mean": Numbers(), "spread": Numbers(low=1e-12)}
     cells = {"value": Numbers(("n",)), "information": Numbers(("n",), low=0.0, high=np.inf)}
     of_each = {"variance": Numbers(("v",), low=0.0)}
-    return {"a": Numbers(), "intercept": Numbers(("1" if classes == 2 else "K",)), **moments, **cells, **of_each}
+    start = {name: replace(rule, optional=True) for name, rule in nested_rules("start", Sms().holds(classes)).items()}
+    return {
+        "a": Numbers(),
+        "intercept": Numbers(("1" if classes == 2 else "K",)),
+        **moments,
+        **cells,
+        **of_each,
+        **start,
+    }
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
@@ -93,6 +109,20 @@ def _repeat(score: FloatArray) -> bool:
     """Whether scores repeat, so that rows may do so: of some thousands half at least."""
     some = score[:: max(1, len(score) // LOOKED_AT)]
     return 2 * len(np.unique(some, axis=0)) < len(some)
+
+
+def _start(batch: Batch, sides: SideInputs, seed: int) -> State | None:
+    """Matrix scaling of more than two classes, where there are rows enough for its numbers."""
+    enough = batch.classes > 2 and len(batch) >= ENOUGH * batch.classes**2
+    return Sms().fit(batch.bare, sides, {}, seed) if enough else None
+
+
+def _scores(start: State | None, batch: Batch) -> FloatArray:
+    """The log-odds of two classes, or centred logits of more, as they are or scaled."""
+    if start is None:
+        return centred_scores(batch.score, FAR)
+    prob = Sms().predict(start, batch.bare, NO_SIDE_INPUTS)
+    return centred_scores(np.log(np.maximum(prob, LEAST)), FAR)
 
 
 def _moments(score: FloatArray, weight: FloatArray) -> tuple[float, float]:
@@ -117,9 +147,11 @@ class _Model:
     spread: float
     codings: tuple[Coding, ...]
     blocks: tuple[Block, ...]
+    start: State | None = None
+    """What the logits of more than two classes are scaled by."""
 
     def predict(self, batch: Batch) -> FloatArray:
-        score = ordered(centred_scores(batch.score, FAR), self.order)
+        score = ordered(_scores(self.start, batch), self.order)
         binary = score.ndim == 1
         total = self.slope * score + (self.intercept[0] if binary else self.intercept)
         along = (score - self.mean) / self.spread
@@ -133,6 +165,9 @@ class _Model:
         if len(score) == 1:
             held: Terms = (terms.clip(score[0] if self.order[0] == 0 else -1.0 * score[0], -FAR, FAR),)
         else:
+            if self.start is not None:
+                scaled = Sms().formula(self.start, score, {})
+                score = tuple(terms.ln(terms.clip(prob, LEAST, 1.0)) for prob in scaled)
             mean = terms.total(score) / float(len(score))
             held = tuple(terms.clip(score[place] - mean, -FAR, FAR) for place in self.order)
         along = (held[0] - self.mean) / self.spread
@@ -257,7 +292,9 @@ class _Model:
         }
         reads: list[Json] = list(dict.fromkeys(coding.name for coding in codings if coding.kind != "score"))
         params: dict[str, Json] = {"a": self.slope, "mean": self.mean, "spread": self.spread, READS: reads}
-        return State(params, arrays)
+        if self.start is None:
+            return State(params, arrays)
+        return State({**params, "start": dict(self.start.params)}, {**arrays, **prefixed("start", self.start.arrays)})
 
 
 @unpacked_once("value")
@@ -283,6 +320,6 @@ def _unpacked(state: State) -> _Model:
     order = state.arrays["order"].astype(np.int64)
     if sorted(order.tolist()) != list(range(classes)):
         raise ValueError(f"it does not name each of its {classes} classes once")
-    return _Model(
-        order, state.number("a"), intercept, state.number("mean"), state.number("spread"), tuple(codings), tuple(blocks)
-    )
+    start = unnest(state, ["start"])["start"] if "start" in state.params else None
+    numbers = state.number("a"), intercept, state.number("mean"), state.number("spread")
+    return _Model(order, *numbers, tuple(codings), tuple(blocks), start)

@@ -49,7 +49,7 @@ STILL, FEW = 1e-5, 100_000
 DAMPED = 0.8
 """The share of a step that is made with more than two classes, whose steps are found each without the others."""
 
-ALONE, TOGETHER = 12, 25
+ALONE, TOGETHER = 20, 45
 """Sweeps without pairs, and with them."""
 
 
