@@ -273,6 +273,7 @@ def inspect(arguments: Arguments, console: Console) -> Answer | None:
     calcli inspect train.platt
     calcli inspect train.mbct --rules
     calcli inspect train.mbct --rules 100
+    calcli inspect train.effects --rules -o effects.png
     calcli inspect train.mbct --explain test.parquet -o why.png
     calcli inspect train.mbct --explain test.parquet --row 3
     calcli inspect train.platt --format json
@@ -288,11 +289,15 @@ def inspect(arguments: Arguments, console: Console) -> Answer | None:
         if drawn is not None:
             console.note(f"drawn in {drawn}")
         return None
-    for flag in ("row", "output"):
-        if arguments[flag] is not None:
-            raise UsageError(f"--{flag} needs --explain DATA")
     most = arguments["rules"]
-    return inspection.inspected(run(artifact, rules=most is not None), most)
+    if row is not None:
+        raise UsageError("--row needs --explain DATA")
+    if drawn is not None and most is None:
+        raise UsageError("--output needs --explain DATA, or --rules")
+    found = run(artifact, rules=most is not None, output=drawn)
+    if drawn is not None:
+        console.note(f"drawn in {drawn}")
+    return inspection.inspected(found, most)
 
 
 @command("""

@@ -347,7 +347,11 @@ EXPLAIN = output(
     "--explain DATA", "Show which features of these rows move the calibrated score away from the raw score (SHAP)."
 )
 ROW = output("--row N", "Explain this row only, counted from 1.", None, bounds=(1, 2**63 - 1))
-EXPLANATION_OUTPUT = output("-o --output FILE", "A .png, .svg or .pdf file to draw the explanation to.", only="inspect")
+EXPLANATION_OUTPUT = output(
+    "-o --output FILE",
+    "A .png, .svg or .pdf file to draw the explanation to; or effects with --rules, also .html.",
+    only="inspect",
+)
 STREAM = output(
     "--stream",
     "On stdout and pipes, write rows as they are computed; by default after the last, so that a bad row leaves none.",
