@@ -451,6 +451,14 @@ ESTIMATE_TASK = column(
     "class",
     only="estimate",
 )
+WIDTH = check("--width W", "Say how many more labels give an interval of this width.", kind=float, bounds=(1e-9, 10**9))
+CHOOSE = check(
+    "--choose N",
+    "Draw N rows to label next, more of those whose score is unsure, into -o FILE with their probabilities "
+    "(label_prob).",
+    bounds=(1, 10**9),
+)
+CHOSEN_OUTPUT = output("-o --output FILE", "The table of the rows that --choose drew, and of those that have labels.")
 FAIL_IF_RATE = FAIL_IF._replace(
     more=FAIL_IF.more
     | {"help": "Exit with 1 if this is true, such as 'rate.lo < 0.9' or 'rate.hi@task > 0.2'; repeatable."}

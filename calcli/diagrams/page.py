@@ -116,7 +116,9 @@ def charts(shown: Sequence[Chart]) -> str:
 
 def intervals(rows: Sequence[svg.IntervalRow], x_name: str) -> str:
     """The picture of estimates with its legend; empty where a number is negative, for which there is no axis."""
-    if any(end is not None and end < 0.0 for row in rows for end in (row.estimate[0], row.labels[0], row.mean)):
+    if not rows or any(
+        end is not None and end < 0.0 for row in rows for end in (row.estimate[0], row.labels[0], row.mean)
+    ):
         return ""
     names = ("estimate, with its 95 % interval", "labels alone, with theirs", "mean of the scores")
     marks = "".join(

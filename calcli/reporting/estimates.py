@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, cast
 
 from calcli.diagrams.svg import IntervalRow
@@ -21,6 +22,9 @@ TERMS: tuple[Pair, ...] = (
 )
 """The meaning of the columns."""
 
+_PROMISED = "promised"
+"""The method of estimates without labels, and the code of the warning that says on what they stand."""
+
 _TIE = 0.05
 """Two systems are told apart by a p-value of less."""
 
@@ -33,19 +37,53 @@ def entries(report: Report) -> list[JsonObject]:
 def headline(report: Report) -> Iterator[str]:
     """A sentence or two for each system and class over all rows, and for each difference."""
     found = [entry for entry in entries(report) if entry["group"] is None]
+    if found and found[0]["method"] == _PROMISED:
+        said = next(one.message for one in report.warnings if one.code == _PROMISED)
+        yield f"{said[:1].upper()}{said[1:]}."
     for entry in found:
-        if entry["value"] is None:
+        if entry["method"] == _PROMISED:
+            of = "" if len(found) == 1 else f" of {entry['class']}"
+            yield f"The promised rate{of} is {_with_ends(entry, _digits([entry]))}."
+        elif entry["value"] is None:
             yield f"{_name(entry, found)}: no estimate, because {entry['reason']}."
         elif entry["method"] == "paired":
             yield _compared(entry)
         else:
             yield _estimated(entry, found, next(iter(report.definitions)))
+    if report.plan is not None:
+        yield from _planned(cast("JsonObject", report.plan))
 
 
 def terms(report: Report) -> list[Pair]:
     """The meaning of the columns, and the definition of the number."""
+    if report.scores and report.scores[0].name == _PROMISED:
+        same: dict[str, list[str]] = {}
+        for name, definition in report.definitions.items():
+            same.setdefault(str(definition.approximation), []).append(name)
+        return [(", ".join(names), text) for text, names in same.items()]
     more = [(name, str(definition.approximation)) for name, definition in report.definitions.items()]
     return [*TERMS, *more]
+
+
+def _planned(plan: JsonObject) -> Iterator[str]:
+    """How many labels are needed, and which rows were drawn."""
+    width = plan.get("width")
+    if width is not None and plan["more"] is None:
+        yield (
+            f"No number of labels gives an interval of width {width:g}: if all rows had labels, it would be "
+            f"{plan['reachable']:.4f} wide. More rows are needed."
+        )
+    elif width is not None:
+        condition = ", if the scores are calibrated" if plan["assumes"] != "labels" else ""
+        yield (
+            f"An interval of width {width:g} needs {plan['more']:,} more labels of rows drawn at random, or "
+            f"{plan['more_planned']:,} of rows drawn by --choose{condition}."
+        )
+    if "chosen" in plan:
+        yield (
+            f"{plan['chosen']:,} rows to label are in {plan['output']}; once they have labels in the table, add "
+            f"--label-prob {plan['column']}."
+        )
 
 
 def _estimated(entry: JsonObject, found: Sequence[JsonObject], metric: str) -> str:
@@ -101,6 +139,11 @@ def _name(entry: JsonObject, found: Sequence[JsonObject]) -> str:
 def tables(report: Report) -> Iterator[Table]:
     """The estimates over all rows, then those of the groups of each column."""
     found = entries(report)
+    if not found:
+        return
+    if found[0]["method"] == _PROMISED:
+        yield _promised(report)
+        return
     places = dict.fromkeys(None if entry["group"] is None else next(iter(entry["group"])) for entry in found)
     for by in places:
         inside = [entry for entry in found if (None if entry["group"] is None else next(iter(entry["group"]))) == by]
@@ -135,6 +178,14 @@ def _table(title: str, found: Sequence[JsonObject], by: str | None) -> Table:
     return Table(title, header, rows)
 
 
+def _promised(report: Report) -> Table:
+    """The promised numbers, a line each."""
+    metrics = report.scores[0].metrics
+    digits = decimals([one.value for one in metrics.values() if one.value is not None])
+    rows = [[name, number(one.value, digits), _ends(asdict(one), digits)] for name, one in metrics.items()]
+    return Table("", ["", "promised", "95 % interval"], rows)
+
+
 def _ends(entry: JsonObject, digits: int) -> str:
     if entry["lo"] is None or entry["hi"] is None:
         return ""
@@ -143,7 +194,11 @@ def _ends(entry: JsonObject, digits: int) -> str:
 
 def picture(report: Report) -> list[IntervalRow]:
     """The rows of the picture: estimates with the labels alone and the mean score; no differences."""
-    found = [entry for entry in entries(report) if entry["method"] != "paired" and entry["value"] is not None]
+    found = [
+        entry
+        for entry in entries(report)
+        if entry["method"] not in ("paired", _PROMISED) and entry["value"] is not None
+    ]
     shown = []
     for entry in found:
         where = "" if entry["group"] is None else " = ".join(map(str, next(iter(entry["group"].items()))))

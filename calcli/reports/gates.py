@@ -39,7 +39,7 @@ LACKING: Mapping[catalog.Kind, frozenset[str]] = {
 """The fields that metrics of a kind do not have."""
 
 ESTIMATED: Mapping[str, frozenset[str]] = dict.fromkeys(
-    ("rate", "mean"), frozenset({"null_hi", "diff", "diff.lo", "diff.hi", "change"})
+    ("rate", "mean", "precision", "recall"), frozenset({"null_hi", "diff", "diff.lo", "diff.hi", "change"})
 )
 """The numbers that `estimate` adds to those of the metrics, and the fields that they do not have."""
 

@@ -14,24 +14,27 @@ from numpy.typing import NDArray
 
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, IntArray
-from calcli.errors import DataError, unknown_name
+from calcli.errors import DataError, UsageError, unknown_name
+from calcli.files import as_text
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics.base import Definition
 from calcli.metrics.multiple import POWER
 from calcli.metrics.paired import Z975
-from calcli.metrics.powered import FEWEST, Powered, Sample, difference, powered
+from calcli.metrics.powered import FEWEST, Interval, Powered, Sample, difference, powered
 from calcli.models.calibrator import CalibratorModel, load
 from calcli.numeric.bins import totals
 from calcli.reports.conditions import check_gates
 from calcli.reports.gates import parse
 from calcli.reports.groups import groups
-from calcli.reports.measuring import Measurements, facts_of, report_on, units_fact, with_adjusted
+from calcli.reports.measuring import Measurements, class_names, facts_of, report_on, units_fact, with_adjusted
 from calcli.reports.schema import RAW, MetricValue, Report, ReportWarning, ScoreRow, ScoreSource, finite
 from calcli.state import Json
 from calcli.tables.request import open_table
 from calcli.tables.source import Source, open_source
 from calcli.verbs.estimate_request import EstimateRequest
 from calcli.verbs.judged_rows import JudgedRows, systems
+from calcli.verbs.label_plan import Variances, choose, labelled_before, planned
+from calcli.verbs.promised import promise
 
 ESTIMATE, DIFFERENCE = "estimate", "difference"
 """The names of the estimate among the scores of a report, and of the difference of two systems."""
@@ -42,7 +45,10 @@ DEFINITION = Definition(
     "labels as the estimate's variance is worth",
 )
 
-LABELS_ALONE = "labels alone"
+LABELS_ALONE, PROMISED = "labels alone", "promised"
+"""Methods: where the scores say nothing, and where there are no labels."""
+
+PROMISED_HOW = "expected of the calibrated probabilities, with the chance of labels and of the calibrator's fit"
 
 
 def estimate(request: EstimateRequest, listener: Listener = SILENT) -> Report:
@@ -139,6 +145,13 @@ def _report(
     items: Sequence[IntArray],
 ) -> Report:
     found = []
+    only, *_ = parts.values()
+    if len(parts) == 1 and not len(only.labelled) and only.rate:
+        if model is not None:
+            return replace(_promised(request, model, only), plan=_plan(request, only, ()))
+        if (request.width, request.choose) != (None, None):
+            bare = _base(request, model, [only], Measurements({}, (), (), ()))
+            return replace(bare, plan=_plan(request, only, ()))
     for place, (name, rows) in enumerate(parts.items()):
         if not len(rows.labelled):
             raise DataError(
@@ -150,30 +163,98 @@ def _report(
     metric = "rate" if first.rows.rate else "mean"
     table = _Table(request, found, metric)
     table.fill()
-    labelled = first.rows.loaded.batch.take(first.rows.labelled)
-    binding, loaded, units = first.rows.binding, first.rows.loaded, first.rows.units
-    share = labelled.weights if binding.regression else totals(labelled.labels, labelled.weight, len(binding.classes))
-    counts = [
-        sum(getattr(rows.loaded, key) for rows in {id(one.rows.loaded.source): one.rows for one in found}.values())
-        for key in ("rows", "rows_bad", "rows_normalised")
-    ]
+    measured = Measurements({metric: DEFINITION}, tuple(table.scores), (), ())
+    report = _base(request, model, [one.rows for one in found], measured)
+    return replace(
+        report,
+        warnings=tuple(_warnings(found)),
+        groups=tuple(with_adjusted(table.groups)),
+        estimates=tuple(as_json(entry) for entry in table.entries),
+        plan=_plan(request, first.rows, _known(first)),
+    )
+
+
+def _base(
+    request: EstimateRequest, model: CalibratorModel | None, parts: Sequence[JudgedRows], measured: Measurements
+) -> Report:
+    """The report with the facts about the rows."""
+    first = parts[0]
+    binding, loaded, units = first.binding, first.loaded, first.units
+    labelled = loaded.batch.take(first.labelled)
+    if binding.regression:
+        share = labelled.weights
+    elif labelled.label is None:
+        share = np.zeros(len(binding.classes))
+    else:
+        share = totals(labelled.label, labelled.weight, len(binding.classes))
+    tables = {id(one.loaded.source): one.loaded for one in parts}.values()
+    counts = [sum(getattr(one, key) for one in tables) for key in ("rows", "rows_bad", "rows_normalised")]
     facts = replace(
         facts_of(loaded.source, binding, (counts[0], counts[1], counts[2]), share),
-        weight_sum=float(sum(one.rows.loaded.batch.weights.sum() for one in found)),
+        weight_sum=float(sum(one.loaded.batch.weights.sum() for one in parts)),
         units=None if units is None else units_fact(units),
     )
-    measured = Measurements({metric: DEFINITION}, tuple(table.scores), (), ())
-    report = report_on(
-        "estimate",
-        request.seed,
-        facts,
-        binding,
-        measured,
-        artifact=None if model is None else str(model.name),
-        warnings=tuple(_warnings(found)),
-        groups=with_adjusted(table.groups),
+    artifact = None if model is None else str(model.name)
+    return report_on("estimate", request.seed, facts, binding, measured, artifact=artifact)
+
+
+def _promised(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows) -> Report:
+    """The report of rows without any label: what the scores of an artifact promise."""
+    if request.by:
+        raise UsageError("--by needs rows with labels", hint="leave it out, or give the rows of one group")
+    weight, place = rows.loaded.batch.weight, None if model.path is None else as_text(model.path)
+    found = promise(model, rows.prob, weight, request.seed)
+    names = class_names(rows.binding)
+    said = {f"rate {k}": f"rate_{name}" for k, name in enumerate(names)} if len(names) > 2 else {}
+    numbers = {said.get(name, name): number for name, number in found.numbers.items()}
+    at = None if found.threshold is None else f"of the decisions from a probability of {found.threshold:g} on"
+    definitions = {
+        name: Definition("target", approximation=at if name in ("precision", "recall") else PROMISED_HOW)
+        for name in numbers
+    }
+    metrics = {name: MetricValue(number.value, number.lo, number.hi) for name, number in numbers.items()}
+    source = ScoreSource("artifact", path=place, method=model.method, sha256=model.sha256, fitted=model.fitted)
+    measured = Measurements(definitions, (ScoreRow(PROMISED, source, metrics),), (), ())
+    entries = [_rate_entry(name, numbers, names, len(rows.prob)) for name in numbers if name.startswith("rate")]
+    doubt = ReportWarning(
+        "promised",
+        "these numbers are promises: they hold if the calibration of the fit still holds, which nothing here shows; "
+        f"calcli evaluate LABELLED --drift {place or 'ARTIFACT'} tests it on rows with labels",
     )
-    return replace(report, estimates=tuple(as_json(entry) for entry in table.entries))
+    report = _base(request, model, [rows], measured)
+    return replace(report, warnings=(doubt,), estimates=tuple(as_json(entry) for entry in entries))
+
+
+def _rate_entry(name: str, numbers: Mapping[str, Interval], names: Sequence[str], rows: int) -> dict[str, object]:
+    """A promised rate as an entry of the report's `estimates`."""
+    label = name.removeprefix("rate_") if name != "rate" else names[-1]
+    entry = empty_entry(Group(None, None, None), label, None, numbers[name].value)
+    return {**entry, **numbers[name]._asdict(), "rows": rows, "labels": 0, "method": PROMISED}
+
+
+def _known(system: System) -> list[Variances]:
+    """The variances of the labels of each class, as far as labels tell."""
+    found = ((sample, system.of(index, None)) for index, sample in enumerate(system.samples))
+    return [Variances.of(sample, one) for sample, one in found if not isinstance(one, str)]
+
+
+def _plan(request: EstimateRequest, rows: JudgedRows, known: Sequence[Variances]) -> Mapping[str, Json] | None:
+    """The report's `plan`: how many labels more, and the draw of some; None where neither is asked for."""
+    if request.width is None and request.choose is None:
+        return None
+    plan: dict[str, Json] = {"assumes": "labels" if known else "calibrated scores"}
+    if not known:
+        if not rows.rate:
+            raise DataError("no row has a label, and without any nothing is known of a number", hint="label some rows")
+        columns = [rows.prob] if rows.prob.ndim == 1 else list(rows.prob.T)
+        known = [Variances.promised(column) for column in columns]
+    if request.width is not None:
+        before, weight = labelled_before(rows, request), rows.loaded.batch.weight
+        each = [planned(request.width, one, before, weight) for one in known]
+        plan |= max(each, key=lambda one: math.inf if one["more"] is None else float(str(one["more"])))
+    if request.choose is not None:
+        plan |= choose(rows, request, np.sum([one.each for one in known], axis=0))
+    return plan
 
 
 def _warnings(found: Sequence[System]) -> Iterator[ReportWarning]:
@@ -187,6 +268,14 @@ def _warnings(found: Sequence[System]) -> Iterator[ReportWarning]:
                 f"there are {count} {of_units}{name}: with fewer than {FEWEST} the scores are left aside, and the "
                 "interval is the exact one of the labels alone",
             )
+
+
+def empty_entry(group: Group, label: str | None, system: str | None, mean: float | None) -> dict[str, object]:
+    """An entry of the report's `estimates` without numbers."""
+    names = ("value", "lo", "hi", "rows", "labels", "labels_only", "scores_mean", "worth", "method", "p", "better")
+    entry: dict[str, object] = dict.fromkeys((*names, "reason"))
+    where = None if group.by is None else {group.by: group.name}
+    return {"group": where, "class": label, "system": system, **entry, "scores_mean": _number(mean)}
 
 
 @dataclass(slots=True)
@@ -222,7 +311,7 @@ class _Table:
         """The estimate of one class in one group of one system."""
         found, mean = system.of(index, group.inside), system.scores_mean(index, group.inside)
         score = self._name(system.name, label, system)
-        entry = self._entry(group, label, system.name or None, mean)
+        entry = empty_entry(group, label, system.name or None, mean)
         if isinstance(found, str):
             rows = len(system.rows.prob) if group.inside is None else int(group.inside.sum())
             self._add({**entry, "rows": rows, "labels": 0, "reason": found}, score, group, None, None)
@@ -243,13 +332,6 @@ class _Table:
         if len(of.rows.classes) > 1:
             parts.append(str(label))
         return " ".join(parts) or ESTIMATE
-
-    def _entry(self, group: Group, label: str | None, system: str | None, mean: float | None) -> dict[str, object]:
-        """An entry of the report's `estimates` without numbers."""
-        names = ("value", "lo", "hi", "rows", "labels", "labels_only", "scores_mean", "worth", "method", "p", "better")
-        entry: dict[str, object] = dict.fromkeys((*names, "reason"))
-        where = None if group.by is None else {group.by: group.name}
-        return {"group": where, "class": label, "system": system, **entry, "scores_mean": _number(mean)}
 
     def _add(
         self,
@@ -286,7 +368,7 @@ class _Table:
     def _difference(self, index: int, label: str | None, group: Group, theirs: NDArray[np.bool_] | None) -> None:
         one, other = self.systems
         pair = one.of(index, group.inside), other.of(index, theirs)
-        entry = self._entry(group, label, f"{one.name} - {other.name}", None)
+        entry = empty_entry(group, label, f"{one.name} - {other.name}", None)
         mine, its = pair
         name = DIFFERENCE if len(one.rows.classes) == 1 else f"{DIFFERENCE} {label}"
         if isinstance(mine, str) or isinstance(its, str):

@@ -7,11 +7,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import calcli
 from calcli.cli.main import main
 from calcli.errors import DataError, UsageError
+from calcli.numeric.binomial import score_interval
 from calcli.reports.schema import Report
+from calcli.verbs.label_plan import Variances, draw, inclusion, planned
 from tests.support.reports import REPORT_SCHEMA
 
 ROWS, LABELS = 3000, 300
@@ -200,3 +204,99 @@ def test_the_answer_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
     header, *lines = capsys.readouterr().out.splitlines()
     assert header.startswith("system,class,by,group,value,lo,hi,")
     assert len(lines) == 3
+
+
+def test_the_width_is_reached_by_the_labels_that_it_asks_for_and_not_by_one_less() -> None:
+    plan = ours(judged(), width=0.05).plan
+    known = Variances(0.1, np.full(2000, 0.06), 0.09)
+    before = np.full(2000, 0.05)
+    found = planned(0.05, known, before, None)
+    assert plan["more_planned"] <= plan["more"]
+
+    def width(more: int) -> float:  # by hand: equal probabilities, Wilson's interval of as many labels
+        drawn = 0.05 + 0.95 * more / 1900
+        labels = 0.1 * 0.9 / (0.06 * (1 / drawn - 1) / 2000 + 0.09 / 2000)
+        lo, hi = score_interval(0.1, labels, 1.959963984540054)
+        return hi - lo
+
+    assert width(found["more"]) <= 0.05 < width(found["more"] - 1)
+    assert planned(1e-4, known, before, None)["more"] is None
+
+
+@given(st.lists(st.floats(0.01, 5), min_size=3, max_size=40), st.integers(1, 3))
+def test_probabilities_of_the_draw_add_up_to_what_is_drawn(size: list[float], count: int) -> None:
+    prob = inclusion(np.array(size), count)
+    assert prob.sum() == pytest.approx(count)
+    assert (prob <= 1.0).all()
+    drawn = draw(prob, np.random.default_rng(0))
+    assert len(drawn) == count == len(set(drawn))
+    assert (prob[drawn] > 0).all()
+
+
+def test_rows_are_drawn_with_their_probabilities() -> None:
+    prob = inclusion(np.arange(12.0), 4)
+    rng = np.random.default_rng(1)
+    count = np.bincount(np.concatenate([draw(prob, rng) for _ in range(4000)]), minlength=12)
+    assert np.abs(count / 4000 - prob).max() < 4 * 0.5 / np.sqrt(4000)  # four errors
+
+
+def test_chosen_rows_are_written_with_those_that_have_labels_and_then_estimated(tmp_path: Path) -> None:
+    frame = judged(0.2, 9)
+    report = ours(frame, choose=200, output=tmp_path / "label_these.csv")
+    chosen = pl.read_csv(tmp_path / "label_these.csv")
+    assert report.plan["chosen"] == 200
+    assert len(chosen) == LABELS + 200
+    assert chosen["label"].null_count() == 200
+    labelled = frame.join(chosen.select("id", "label_prob"), on="id", how="left")
+    labelled = labelled.with_columns(label=pl.when(pl.col("label_prob").is_not_null()).then("truth"))
+    (found,) = ours(labelled, label_prob="label_prob").estimates
+    assert found["labels"] == LABELS + 200
+    assert found["lo"] < frame["truth"].mean() < found["hi"]
+    with pytest.raises(UsageError, match="have no label"):
+        ours(frame, choose=ROWS, output=tmp_path / "all.csv")
+
+
+def test_without_labels_the_width_stands_on_the_scores() -> None:
+    frame = judged().select("id", prob=0.1 + 0.3 * pl.col("prob"))
+    report = calcli.estimate(frame, width=0.05)
+    assert report.plan["assumes"] == "calibrated scores"
+    assert report.estimates == ()
+    with pytest.raises(DataError, match="no row of the frame has a label"):
+        calcli.estimate(frame)
+
+
+@pytest.fixture(scope="module")
+def platt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("artifact") / "platt"
+    calcli.fit(calibrated_rows(0, 4000), method="platt", prob="prob", label="label", output=path)
+    return path
+
+
+def calibrated_rows(seed: int, rows: int) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    odds = rng.normal(-1.0, 1.5, rows)
+    label = rng.random(rows) < 1 / (1 + np.exp(-odds))
+    return pl.DataFrame({"prob": 1 / (1 + np.exp(-1.7 * odds)), "label": label.astype(int)})
+
+
+def test_without_labels_an_artifact_promises_what_labels_then_show(platt: Path) -> None:
+    rows = calibrated_rows(1, 5000)
+    report = calcli.estimate(rows.drop("label"), artifact=platt, fail_if=("accuracy.lo < 0.5", "precision.hi < 0.5"))
+    REPORT_SCHEMA.validate(report.to_json())
+    (promised,) = report.scores
+    shown = calcli.evaluate(rows, artifacts=(str(platt),), metrics="accuracy,nll,brier,auc").scores[1].metrics
+    for name, value in shown.items():
+        assert promised.metrics[name].lo < value.value < promised.metrics[name].hi
+    prob = calcli.load(platt).predict(rows)
+    for name, value in {
+        "accuracy": np.maximum(prob, 1 - prob).mean(),
+        "brier": (prob * (1 - prob)).mean(),
+        "recall": prob[prob >= 0.5].sum() / prob.sum(),
+        "rate": prob.mean(),
+    }.items():
+        assert promised.metrics[name].value == pytest.approx(value, rel=1e-9)
+    order = prob[:, None] > prob[None, :]
+    pairs = prob[:, None] * (1 - prob)[None, :]
+    assert promised.metrics["auc"].value == pytest.approx((order * pairs).sum() / pairs.sum(), abs=1e-3)
+    assert [one.code for one in report.warnings] == ["promised"]
+    assert "--drift" in report.warnings[0].message
