@@ -443,6 +443,40 @@ DECISION_BOOTSTRAP = decision(
     only="decide",
 )
 
+# Estimate
+CALIBRATED_BY = method(
+    "--with DIR", "The calibrator whose probabilities stand in for labels.", field="artifact", only="estimate"
+)
+LABEL_PROB = column(
+    "--label-prob COLUMN", "The probability with which each labelled row was drawn; by default all have the same."
+)
+STRATA = column("--strata COLUMN", "Labels were drawn at random within each value, at rates that may differ.")
+OTHER_SYSTEM = check(
+    "--versus COLUMN|FILE",
+    "Also estimate the difference of two systems: the column that says whose each row is, or the table of the other "
+    "system.",
+    only="estimate",
+)
+ITEM = column("--id COLUMN", "The item that both systems of --versus were judged on.", field="item")
+ESTIMATE_TASK = column(
+    "--task class|regression",
+    "class: the rate of a class; regression: the mean of a label that is a number, with a score on any scale (--prob).",
+    "class",
+    only="estimate",
+)
+WIDTH = check("--width W", "Say how many more labels give an interval of this width.", kind=float, bounds=(1e-9, 10**9))
+CHOOSE = check(
+    "--choose N",
+    "Draw N rows to label next, more of those whose score is unsure, into -o FILE with their probabilities "
+    "(label_prob).",
+    bounds=(1, 10**9),
+)
+CHOSEN_OUTPUT = output("-o --output FILE", "The table of the rows that --choose drew, and of those that have labels.")
+FAIL_IF_RATE = FAIL_IF._replace(
+    more=FAIL_IF.more
+    | {"help": "Exit with 1 if this is true, such as 'rate.lo < 0.9' or 'rate.hi@task > 0.2'; repeatable."}
+)
+
 # Uncertainty
 ENSEMBLE_DIR = argument("ENSEMBLE", "The directory that `calcli uncertainty fit` made.")
 OUTCOME = column("--label COLUMN", "The observed class or value of each row.")
