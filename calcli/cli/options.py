@@ -240,7 +240,12 @@ BOOTSTRAP = check(
     0,
     bounds=(0, 1_000_000),
 )
-BY = check("--by A,B,...", "Columns whose groups are reported separately.", convert=to.names_or_empty)
+BY = check(
+    "--by A,B,...",
+    "Columns whose groups are reported separately; numbers in bins (age:10), dates by hour, day, week, month or year "
+    "(when:month), and crosses (device*country).",
+    convert=to.names_or_empty,
+)
 BASELINE = check("--baseline FILE", "An earlier report (--format json) to compare every number with.")
 DRIFT = check(
     "--drift ARTIFACT",

@@ -87,6 +87,8 @@ def distinct_texts(source: Source, column: str) -> tuple[str | None, ...]:
         distinct = source.raw.select(pl.col(column).unique())
         values = distinct.head(MOST_GROUPS + 2).collect(engine="streaming").to_series()
     check_years(values)
+    if values.dtype == pl.Enum:  # bins have an order of their own
+        return tuple(values.sort(nulls_last=True).cast(pl.String))
     return tuple(values.cast(pl.String).unique().sort(nulls_last=True))
 
 
