@@ -190,6 +190,11 @@ BENCHMARKS = (
         "Simulated scores with known truth, fitted by default.",
     ),
     Benchmark(
+        "compare", "statistics/compare.py", "Compare: how often the best is the best",
+        "Simulated scores with known truth: the probability of being the best that `compare` states, and the interval "
+        "of the chosen method's gain.",
+    ),
+    Benchmark(
         "promises", "decisions/promises.py", "Promises: how often they are broken, and what they cost",
         "Thresholds, rows that are left open, classes, sets and intervals, on tables drawn from populations whose "
         "rates are known.", ("{data}", "{raw}"), ("mapie", "crepes", "kunko-judge-audit", "scikit-learn", "catboost"),

@@ -76,6 +76,7 @@ LOGIT = column(
     "column of lists, arrays or structs.",
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
+PERCENT = column("--percent COLUMN", "The predicted probability in percent: 87, or the text 87 %.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
 IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=to.names_or_empty)
 WEIGHT = column("--weight COLUMN", "The weight of each row; never found by its name.")
@@ -287,6 +288,11 @@ PICTURE_FORMAT = output(
     only="diagram",
     complete=complete.pictures,
 )
+REPORT_FILE = output(
+    "-o --output FILE",
+    "Write the answer here and not to stdout; .json, .csv and .md choose its --format.",
+    field="report_file",
+)
 REPLACE = output("--replace", "Replace the table in the database instead of appending to it.", False)
 OUTPUT_FORMAT = output(
     "--output-format FORMAT",
@@ -384,6 +390,9 @@ TARGET = decision(
     "--target EXPR",
     "What must hold on new rows: 'precision >= 0.9', recall >=, accuracy >=, fpr <=, or positive-rate <= or >=.",
 )
+MAXIMIZE = decision(
+    "--maximize FIGURE", "What a threshold is to make as large as it can: f1, mcc, balanced-accuracy or youden."
+)
 BUDGET_ROWS = decision(
     "--budget ROWS",
     "The maximum number of positive decisions in a new table of the size of DATA.",
@@ -432,6 +441,40 @@ DECISION_BOOTSTRAP = decision(
     1000,
     bounds=(0, 1_000_000),
     only="decide",
+)
+
+# Estimate
+CALIBRATED_BY = method(
+    "--with DIR", "The calibrator whose probabilities stand in for labels.", field="artifact", only="estimate"
+)
+LABEL_PROB = column(
+    "--label-prob COLUMN", "The probability with which each labelled row was drawn; by default all have the same."
+)
+STRATA = column("--strata COLUMN", "Labels were drawn at random within each value, at rates that may differ.")
+OTHER_SYSTEM = check(
+    "--versus COLUMN|FILE",
+    "Also estimate the difference of two systems: the column that says whose each row is, or the table of the other "
+    "system.",
+    only="estimate",
+)
+ITEM = column("--id COLUMN", "The item that both systems of --versus were judged on.", field="item")
+ESTIMATE_TASK = column(
+    "--task class|regression",
+    "class: the rate of a class; regression: the mean of a label that is a number, with a score on any scale (--prob).",
+    "class",
+    only="estimate",
+)
+WIDTH = check("--width W", "Say how many more labels give an interval of this width.", kind=float, bounds=(1e-9, 10**9))
+CHOOSE = check(
+    "--choose N",
+    "Draw N rows to label next, more of those whose score is unsure, into -o FILE with their probabilities "
+    "(label_prob).",
+    bounds=(1, 10**9),
+)
+CHOSEN_OUTPUT = output("-o --output FILE", "The table of the rows that --choose drew, and of those that have labels.")
+FAIL_IF_RATE = FAIL_IF._replace(
+    more=FAIL_IF.more
+    | {"help": "Exit with 1 if this is true, such as 'rate.lo < 0.9' or 'rate.hi@task > 0.2'; repeatable."}
 )
 
 # Uncertainty
@@ -503,7 +546,7 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 # Groups that commands share
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
-COLUMNS = (LABEL, PROB, LOGPROB, LOGIT, NORMALISE, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
+COLUMNS = (LABEL, PROB, LOGPROB, PERCENT, LOGIT, NORMALISE, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)
 CLUSTER = (ENGINE, MASTER)

@@ -355,3 +355,23 @@ def test_nested_records_from_the_fit_to_the_gate(tmp_path: Path, monkeypatch: py
     assert json.loads(out)["binding"]["score"] == {"kind": "prob", "columns": ["exp(out.lp[0])"]}
     code, _, err = run("fit", "rows.jsonl", "--prob", "out.lps[0]", "--label", "ok.right")
     assert (code, err.count("\n")) == (3, 1)
+
+
+def test_a_report_in_a_file_is_the_one_on_stdout(here: Path, run: Run) -> None:
+    words = ("evaluate", "train.parquet", "--metrics", "nll", "-q")
+    for name, form in (("r.json", "json"), ("r.csv", "csv"), ("r.md", "markdown"), ("r.txt", "table")):
+        code, out, _ = run(*words, "-o", name)
+        assert (code, out) == (0, "")
+        shown, kept = run(*words, "--format", form)[1], Path(name).read_text()
+        if form == "json":
+            shown, kept = ({**json.loads(text), "seconds": 0} for text in (shown, kept))
+        assert kept == shown
+    code, _, err = run(*words, "-o", "r.html")
+    assert (code, "--html r.html" in err) == (2, True)
+    assert run(*words, "-o", "nowhere/r.json")[0] == 7
+
+
+def test_an_export_in_a_file_is_the_one_on_stdout(here: Path, run: Run) -> None:
+    run("fit", "train.parquet", "-m", "platt", "-o", "kept")
+    run("export", "kept", "-o", "kept.sql")
+    assert Path("kept.sql").read_text() == run("export", "kept")[1]
