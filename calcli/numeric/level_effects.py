@@ -107,7 +107,7 @@ def _residuals(
 def _standardised(ratio: float, freedom: float) -> float:
     """A chi-square over its degrees of freedom as a normal variable (Wilson & Hilferty 1931)."""
     spread = 2.0 / (9.0 * freedom)
-    return (max(ratio, 0.0) ** (1.0 / 3.0) - 1.0 + spread) / math.sqrt(spread)
+    return (math.cbrt(max(ratio, 0.0)) - 1.0 + spread) / math.sqrt(spread)
 
 
 def _effects(r: FloatArray, v: FloatArray, cumulant: FloatArray) -> FloatArray:

@@ -32,7 +32,7 @@ WORDS = frozenset(
 """Last words of the names of columns whose integers are names unless their order is what matters."""
 
 MOST_ROWS, MOST_CELLS = 1 << 20, 1 << 25
-"""So many rows are looked at, evenly spaced, and so many values of all columns together."""
+"""So many rows are looked at, evenly spaced, and so many values of all columns, or residuals of all classes."""
 
 
 def with_names(
@@ -50,10 +50,9 @@ def with_names(
         return tuple(features), []
     batch, units = _some_rows(source, replace(binding, features=tuple(asked)), unit)
     residuals = Residuals.of(batch, counts=binding.weight_kind == "counts", units=units)
+    columns = {one.name: batch.features[one.name].values.astype(np.float64, copy=False) for one in asked}
     names = [
-        one.name
-        for one in asked
-        if _are_whole(column := batch.features[one.name].values) and _are_names(one.name, residuals.effects(column))
+        name for name, values in columns.items() if _are_whole(values) and _are_names(name, residuals.effects(values))
     ]
     names = [name for name in names if source.schema[name].is_integer() or has_whole_numbers(source, name)]
     return tuple(replace(one, role="category") if one.name in names else one for one in features), names
@@ -81,7 +80,7 @@ def _are_names(name: str, effects: LevelEffects | None) -> bool:
 
 def _some_rows(source: Source, binding: Binding, unit: str | None) -> tuple[Batch, IntArray | None]:
     """Evenly spaced rows that can be used, and the unit of each."""
-    most = min(MOST_ROWS, MOST_CELLS // len(binding.features))
+    most = min(MOST_ROWS, MOST_CELLS // max(len(binding.features), 3 * len(binding.classes)))
     step = -(-source.rows() // most)
     parts: list[Batch] = []
     units: list[IntArray] = []
