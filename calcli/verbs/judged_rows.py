@@ -54,7 +54,7 @@ class JudgedRows:
     def read(cls, source: Source, request: EstimateRequest, model: CalibratorModel | None) -> JudgedRows:
         """The good rows of a table; rows without a label are good ones."""
         binding = bound(source, request, model)
-        features = request.task == "regression" or model is not None
+        features = request.task == "regression" or (model is not None and model.needs_features)
         loaded = load(source, binding, features=features, bad_rows=request.bad_rows, few_labels=True)
         batch = loaded.batch
         if batch.target is not None:
@@ -197,7 +197,8 @@ def bound(source: Source, request: EstimateRequest, model: CalibratorModel | Non
     known = None if model is None else model.binding
     source.find(flags.label)
     label = label_column(list(source.columns), flags, known, need=False, source=source)
-    return bind(source, flags, known=known, need_label=label is not None, features=False)
+    features = model is not None and model.needs_features
+    return bind(source, flags, known=known, need_label=label is not None, features=features)
 
 
 def _amounts(batch: Batch, source: Source) -> FloatArray:
