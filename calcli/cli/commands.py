@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from calcli.cli.arguments import Arguments
 from calcli.cli.options import command
-from calcli.cli.output import Answer, applied, show, written
-from calcli.cli.process import Console, write, write_bytes, write_path
+from calcli.cli.output import Answer, applied, put, show, written
+from calcli.cli.process import Console, write, write_path
 from calcli.errors import UsageError
 
 
@@ -62,8 +62,8 @@ def apply(arguments: Arguments, console: Console) -> Answer | None:
 
 @command("""
     READING COLUMNS NODE_ID EVALUATED_EDGES WITH SCORES VERSUS METRICS BINNED CONVENTION MVCE BIN_SIZE IN_SAMPLE
-    BOOTSTRAP RESAMPLE_BY BY CLUSTERS_FROM REJECTION BASELINE DRIFT DRIFT_STATE FAIL_IF ALLOW_NULL SEED HTML FORMAT
-    CLUSTER GENERAL
+    BOOTSTRAP RESAMPLE_BY BY CLUSTERS_FROM REJECTION BASELINE DRIFT DRIFT_STATE FAIL_IF ALLOW_NULL SEED REPORT_FILE
+    HTML FORMAT CLUSTER GENERAL
 """)
 def evaluate(arguments: Arguments, console: Console) -> Answer:
     """Measure scores before and after calibration.
@@ -80,7 +80,7 @@ def evaluate(arguments: Arguments, console: Console) -> Answer:
     calcli evaluate test.parquet --with train.platt --fail-if 'nll.diff > 0'
     calcli evaluate test.parquet --with train.ccl --rejection --html report.html
     calcli evaluate scored.parquet --score calibrated --score old=calibrated_2025
-    calcli evaluate test.csv --metrics nll,ece --format json > old.json
+    calcli evaluate test.csv --metrics nll,ece -o old.json
     calcli evaluate yesterday.parquet --drift train.platt
     calcli evaluate test.csv --baseline old.json --fail-if 'nll.change > 0.002'
     calcli evaluate days/ --with nightly --engine spark
@@ -125,7 +125,7 @@ def diagram(arguments: Arguments, console: Console) -> None:
 
 @command("""
     READING COLUMNS NODE_ID METHODS SET SIDES CRITERION BUDGET FOLDS RESAMPLE_BY ORDER_BY METRICS BINNED SEED
-    SELECT HTML FORMAT SAMPLED GENERAL
+    SELECT REPORT_FILE HTML FORMAT SAMPLED GENERAL
 """)
 def compare(arguments: Arguments, console: Console) -> Answer:
     """Compare methods, and no calibration, on held-out rows.
@@ -184,7 +184,7 @@ def refit(arguments: Arguments, console: Console) -> Answer | None:
 
 
 @command("""
-    READING COLUMNS NODE_ID NEW_EDGES CALIBRATOR COST_FP COST_FN COST_TP COST_TN COST COSTS TARGET BUDGET_ROWS
+    READING COLUMNS NODE_ID NEW_EDGES CALIBRATOR COST_FP COST_FN COST_TP COST_TN COST COSTS TARGET MAXIMIZE BUDGET_ROWS
     CONFIDENCE ABSTAIN COVERAGE UNCERTAINTY TOP SETS SET_SCORE BY_CLASS INTERVALS PREDICTION QUANTILES SPREAD
     VARIANCE SIDE SETS_BY THRESHOLD RESAMPLE_BY FOLDS DECISION_BOOTSTRAP SEED POLICY_OUTPUT LOCK_TIMEOUT
     POLICY_PICTURE HTML FORMAT GENERAL
@@ -258,7 +258,8 @@ def estimate(arguments: Arguments, console: Console) -> Answer:
 
 
 @command("""
-    ARTIFACT_OR_NONE TO DIALECT SHAPE TABLE KEEP COLUMN SCALE FLOAT32 CHECK_ROWS DIALECTS STORAGE_OPTION DEBUG
+    ARTIFACT_OR_NONE TO DIALECT SHAPE TABLE KEEP COLUMN SCALE FLOAT32 CHECK_ROWS REPORT_FILE DIALECTS STORAGE_OPTION
+    DEBUG
 """)
 def export(arguments: Arguments, console: Console) -> None:
     """Export a calibrator as SQL, JSON or ONNX.
@@ -275,7 +276,7 @@ def export(arguments: Arguments, console: Console) -> None:
     calcli export train.sms --dialect snowflake --check 100
     calcli export train.sms --dialect postgres --table scores --shape view
     calcli export train.isotonic --to json
-    calcli export train.isotonic --to onnx > isotonic.onnx
+    calcli export train.isotonic --to onnx -o isotonic.onnx
     calcli export --dialects
     """
     from calcli.verbs.export import ExportRequest, dialects, export_onnx
@@ -288,9 +289,9 @@ def export(arguments: Arguments, console: Console) -> None:
         raise UsageError("no ARTIFACT is given", hint="name the directory that `calcli fit` made")
     request = arguments.request(ExportRequest)
     if request.to == "onnx":
-        write_bytes(export_onnx(request))
+        put(export_onnx(request), arguments["report_file"])
     else:
-        write(run(request) + "\n")
+        put(run(request) + "\n", arguments["report_file"])
 
 
 @command("""
@@ -306,6 +307,7 @@ def inspect(arguments: Arguments, console: Console) -> Answer | None:
     calcli inspect train.platt
     calcli inspect train.mbct --rules
     calcli inspect train.mbct --rules 100
+    calcli inspect train.effects --rules -o effects.png
     calcli inspect train.mbct --explain test.parquet -o why.png
     calcli inspect train.mbct --explain test.parquet --row 3
     calcli inspect train.platt --format json
@@ -321,11 +323,15 @@ def inspect(arguments: Arguments, console: Console) -> Answer | None:
         if drawn is not None:
             console.note(f"drawn in {drawn}")
         return None
-    for flag in ("row", "output"):
-        if arguments[flag] is not None:
-            raise UsageError(f"--{flag} needs --explain DATA")
     most = arguments["rules"]
-    return inspection.inspected(run(artifact, rules=most is not None), most)
+    if row is not None:
+        raise UsageError("--row needs --explain DATA")
+    if drawn is not None and most is None:
+        raise UsageError("--output needs --explain DATA, or --rules")
+    found = run(artifact, rules=most is not None, output=drawn)
+    if drawn is not None:
+        console.note(f"drawn in {drawn}")
+    return inspection.inspected(found, most)
 
 
 @command("""
@@ -411,14 +417,14 @@ def uncertainty_apply(arguments: Arguments, console: Console) -> Answer | None:
 
 @command("""
     DATA WITH_ENSEMBLE INPUT_FORMAT DELIMITER PLACES BAD_ROWS OUTCOME WEIGHT WEIGHT_KIND IGNORE OOD MAKE_OOD
-    OOD_PRESET SEED REJECTION_PICTURE FORMAT GENERAL
+    OOD_PRESET BOOTSTRAP SEED REJECTION_PICTURE FORMAT GENERAL
 """)
 def uncertainty_evaluate(arguments: Arguments, console: Console) -> Answer:
     """Measure ensembles, and how well their uncertainty finds errors.
 
     On rows that no ensemble was trained on, reports the log-loss, the error rate, the gain from rejecting the most
     uncertain rows first (100 is an oracle, 0 is chance) and, with --ood or --make-ood, how well out-of-domain rows are
-    detected. Each ensemble is compared with a single model.
+    detected. Each ensemble is compared with a single model, and with the first ensemble.
 
     Examples
     --------

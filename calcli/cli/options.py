@@ -76,6 +76,7 @@ LOGIT = column(
     "column of lists, arrays or structs.",
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
+PERCENT = column("--percent COLUMN", "The predicted probability in percent: 87, or the text 87 %.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
 IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=to.names_or_empty)
 WEIGHT = column("--weight COLUMN", "The weight of each row; never found by its name.")
@@ -287,6 +288,11 @@ PICTURE_FORMAT = output(
     only="diagram",
     complete=complete.pictures,
 )
+REPORT_FILE = output(
+    "-o --output FILE",
+    "Write the answer here and not to stdout; .json, .csv and .md choose its --format.",
+    field="report_file",
+)
 REPLACE = output("--replace", "Replace the table in the database instead of appending to it.", False)
 OUTPUT_FORMAT = output(
     "--output-format FORMAT",
@@ -341,7 +347,11 @@ EXPLAIN = output(
     "--explain DATA", "Show which features of these rows move the calibrated score away from the raw score (SHAP)."
 )
 ROW = output("--row N", "Explain this row only, counted from 1.", None, bounds=(1, 2**63 - 1))
-EXPLANATION_OUTPUT = output("-o --output FILE", "A .png, .svg or .pdf file to draw the explanation to.", only="inspect")
+EXPLANATION_OUTPUT = output(
+    "-o --output FILE",
+    "A .png, .svg or .pdf file to draw the explanation to; or effects with --rules, also .html.",
+    only="inspect",
+)
 STREAM = output(
     "--stream",
     "On stdout and pipes, write rows as they are computed; by default after the last, so that a bad row leaves none.",
@@ -379,6 +389,9 @@ COSTS = decision(
 TARGET = decision(
     "--target EXPR",
     "What must hold on new rows: 'precision >= 0.9', recall >=, accuracy >=, fpr <=, or positive-rate <= or >=.",
+)
+MAXIMIZE = decision(
+    "--maximize FIGURE", "What a threshold is to make as large as it can: f1, mcc, balanced-accuracy or youden."
 )
 BUDGET_ROWS = decision(
     "--budget ROWS",
@@ -540,7 +553,7 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 # Groups that commands share
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
-COLUMNS = (LABEL, PROB, LOGPROB, LOGIT, NORMALISE, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
+COLUMNS = (LABEL, PROB, LOGPROB, PERCENT, LOGIT, NORMALISE, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)
 CLUSTER = (ENGINE, MASTER)

@@ -174,6 +174,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Calibrate predictions of rows that the estimator was not fitted on, fold by fold."""
         splits = self._splits(X, labels, routed.splitter.split)
         folds = [test for _, test in splits]
+        if self.ensemble and min(map(len, folds)) < 2:
+            raise ValueError(
+                "a fold of one row is too small for a calibrator of its own: fewer folds, or ensemble=False"
+            )
         fitted = Parallel(n_jobs=self.n_jobs)(
             delayed(_fit_fold)(clone(self.estimator), X, labels, train, test, routed.estimator.fit, self.classes_)
             for train, test in splits

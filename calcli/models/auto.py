@@ -43,9 +43,10 @@ from calcli.numeric.losses import divergence, log_loss
 from calcli.numeric.seeded import folds, group_folds, stream
 
 EVIDENCE = 3.0
-"""Nats: scores are changed only if the pool makes the held-out labels exp(3) = 20 times as likely. Of simulated tables
-whose scores are calibrated less than one in 100 reaches that: weights that follow from other rows leave little to luck.
-The best of all methods by itself reaches it in five."""
+"""Nats: scores are changed only if the pool makes the held-out labels exp(3) = 20 times as likely, and of K classes
+20 times the root of K - 1: what methods fit grows with the classes, and so does what they owe to luck. Of tables whose
+scores are calibrated at most one in 100 reaches that: weights that follow from other rows leave little to luck. The
+best of all methods by itself reaches it in five."""
 
 STANDARD_ERRORS = 0.25
 SHARE = 0.02
@@ -77,11 +78,13 @@ class MethodSelection:
         self.prob, self.labels, self.weight = prob, rows.labels, rows.weight
         self._part, self._metric, self._most, self._units = part, metric, most, rows.together
         self._weights: dict[int | None, dict[str, float]] = {}
+        one = self.prob[IDENTITY]
+        self._asked = EVIDENCE + (0.5 * math.log(one.shape[1] - 1) if one.ndim > 1 else 0.0)
 
     def choose(self) -> Chosen:
         """The simplest method that is as good as the pool, else the pool.
 
-        No calibration, unless the pool makes the labels exp(`EVIDENCE`) times as likely.
+        No calibration, unless the pool makes the labels so many times as likely as `EVIDENCE` says.
         """
         scored = {
             name: Scored(self.labels, prob, self.weight)
@@ -94,7 +97,7 @@ class MethodSelection:
         if set(self.prob) == {IDENTITY}:
             why = "nothing was compared: no method but no calibration had a result"
             return Chosen(IDENTITY, {IDENTITY: 1.0}, IDENTITY, why)
-        if not evidence.shown:
+        if evidence.nats < self._asked * evidence.effect:
             return Chosen(IDENTITY, {IDENTITY: 1.0}, best, self._nothing(mean, best))
         for name in self.prob:
             lead, error = gap(losses[name], losses[pool.POOL], self.weight, self._units)
@@ -109,7 +112,7 @@ class MethodSelection:
             self._evidence(Scored(self.labels, prob, self.weight), none)
             for prob in (self.predicted(chosen), self._pooled())
         )
-        return (of_chosen.nats - of_pool.nats + EVIDENCE * of_pool.effect) / none.total_weight
+        return (of_chosen.nats - of_pool.nats + self._asked * of_pool.effect) / none.total_weight
 
     def _evidence(self, scored: Scored, none: Scored) -> Evidence:
         return Evidence.of(
@@ -176,15 +179,10 @@ class Evidence(NamedTuple):
 
     nats: float
     effect: float
-    """How many times the variance of this sum is that over rows which are independent of each other (Rao & Scott)."""
+    """How many times the variance of this sum is that over independent rows (Rao & Scott): so much less a row tells."""
 
     error: float
     """Its standard error."""
-
-    @property
-    def shown(self) -> bool:
-        """Whether that is enough to change scores. Where rows of a unit depend on each other, each tells less."""
-        return self.nats >= EVIDENCE * self.effect
 
     @classmethod
     def of(cls, gain: FloatArray, weight: FloatArray | None, units: IntArray | None) -> Evidence:

@@ -37,11 +37,15 @@ IDENTITY = "identity"
 """The method that changes nothing."""
 
 _LEADERBOARD_TERMS = (
-    ("gain", "decrease of the log-loss from that of no calibration, with a 95 % interval"),
+    (
+        "gain",
+        "decrease of the log-loss from that of no calibration, with a 95 % interval; that of the chosen method allows "
+        "for the choice",
+    ),
     ("behind", "increase of the log-loss from that of the chosen method, with a 95 % interval"),
     (
         "best",
-        "share of bootstrap samples in which the method is best; * marks the 95 % confidence set of the best method",
+        "the probability that the method is the best of these; * marks the 95 % confidence set of the best method",
     ),
 )
 _MOST_NAMED = 6
@@ -232,8 +236,13 @@ def by_score(found: Findings) -> list[list[str]]:
 def versus(report: Report) -> Iterator[Table]:
     """The differences of the calibrated scores from another score than the raw one, a table for each such score."""
     first = report.scores[0].name if report.scores else None
-    gaps = [one for one in report.differences if first not in {one.versus, one.score} and one.value is not None]
-    digits = Findings.of_report(report).digits
+    gaps = [one for one in report.differences if first not in {one.versus, one.score}]
+    return of_differences(gaps, Findings.of_report(report).digits)
+
+
+def of_differences(differences: Iterable[Difference], digits: int) -> Iterator[Table]:
+    """A table of differences for each score that they are from."""
+    gaps = [one for one in differences if one.value is not None]
     for name in dict.fromkeys(one.versus for one in gaps):
         chosen = [one for one in gaps if one.versus == name]
         rows = [[one.score, one.metric, *difference_cells(one, digits)] for one in chosen]
@@ -323,7 +332,7 @@ def certainty(report: Report) -> str:
     named = f"{', '.join(others[:_MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
     as_good = f"not significantly worse: {named}" if others else "all other methods are significantly worse"
     name = "No calibration" if chosen.name == IDENTITY else chosen.name
-    return f"{name} is the best in {percent(chosen.best)} of bootstrap samples; {as_good}"
+    return f"{name} is the best with a probability of {percent(chosen.best)}; {as_good}"
 
 
 def percent(share: float) -> str:

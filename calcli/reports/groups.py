@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import polars as pl
 
-from calcli.batch import Batch, Edges, FloatArray, IntArray, SamplingUnits
+from calcli.batch import NO_SIDE_INPUTS, Batch, Edges, FloatArray, IntArray, SamplingUnits
 from calcli.errors import DataError, UsageError
 from calcli.methods import calibrator, catalog
+from calcli.methods.calibrator import FittedMethod
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.forms import OfProblems
 from calcli.metrics.ranking import AUC_SUMS, Cells, auc
@@ -33,9 +34,12 @@ from calcli.tables.labels import class_text
 from calcli.tables.load import Loaded
 from calcli.tables.paths import reading
 from calcli.tables.scales import ENOUGH
-from calcli.tables.side_tables import load_nodes
+from calcli.tables.side_tables import load_nodes, sample_features
 from calcli.tables.source import Source
 from calcli.tables.text import TEXT_TYPES
+
+if TYPE_CHECKING:
+    from calcli.methods.graphs.mixing import Adjacency
 
 MOST_GROUPS = 1000
 """The largest number of groups in a report."""
@@ -141,7 +145,33 @@ def linked_rows(rows: TableRows, node_id: str | None, edges: Edges) -> IntArray:
     if node_id is None:
         raise UsageError("--edges needs the column with the ids of the rows", hint="add --node-id COLUMN")
     node, row_numbers = load_nodes(rows.source, node_id), rows.row_numbers
-    links = links_within(edges, node if row_numbers is None else node.take(row_numbers))
+    return _once(links_within(edges, node if row_numbers is None else node.take(row_numbers)))
+
+
+def related_rows(rows: TableRows, binding: Binding, fitted: FittedMethod) -> IntArray | None:
+    """The pairs of rows that are linked as a calibrator links rows, or the group of each row; see `Scored`.
+
+    None where it links none.
+    """
+    from calcli.methods.graphs.mixing import Cliques
+    from calcli.methods.graphs.relation import Relation
+
+    if fitted.sides.edges is not None:
+        return linked_rows(rows, binding.node_id, fitted.sides.edges)
+    if "relation" not in fitted.state.params:
+        return None
+    relation, row_numbers = Relation.from_params(fitted.state.params), rows.row_numbers
+    features = [feature for feature in binding.features if feature.name in relation.columns]
+    columns = sample_features(rows.source, features, max(1, rows.source.rows()))
+    if row_numbers is not None:
+        columns = {name: column.take(row_numbers) for name, column in columns.items()}
+    count = len(columns[relation.columns[0]].values)
+    graph = relation.graph(Batch(np.zeros(count), features=columns), NO_SIDE_INPUTS)
+    return graph.group if isinstance(graph, Cliques) else _once(graph)
+
+
+def _once(links: Adjacency) -> IntArray:
+    """The pairs of linked rows, each once."""
     once = links.sources < links.ends
     return np.column_stack([links.sources[once], links.ends[once]])
 

@@ -31,7 +31,7 @@ from calcli.tables.scores import (
     named_score,
     score_inside,
 )
-from calcli.tables.source import Source, hint_inside
+from calcli.tables.source import Source, call_in, hint_inside
 from calcli.tables.weights import WeightSums
 
 LABEL_NAMES = ("label", "y", "target", "class", "y_true", "actual", "labels")
@@ -324,9 +324,18 @@ def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
     return other
 
 
+def _calls(source: Source, prob: str | None) -> list[str | None]:
+    """The column of probabilities; of ``percent(STEM)``, where STEM is no column, that of each ``STEM_<class>``."""
+    call = None if prob is None else call_in(prob)
+    if call is None or call[1] in source.columns:
+        return [prob]
+    return [f"{call[0]}({name})" for name in source.columns if name.startswith(f"{call[1]}_")] or [prob]
+
+
 def _find_named(source: Source, flags: Flags, known: Binding | None) -> None:
     """Find all columns that are named; refuse flags that name no column, or classes other than the artifact's."""
-    source.find(flags.label, flags.prob, flags.logit, flags.weight, flags.node_id, *flags.ignore, *flags.features or ())
+    source.find(flags.label, flags.logit, flags.weight, flags.node_id, *flags.ignore, *flags.features or ())
+    source.find(*_calls(source, flags.prob))
     if known is not None:
         features = (feature.name for feature in known.features)
         source.find(known.label, *known.score.columns, known.weight, known.node_id, *features, known=True)

@@ -52,6 +52,7 @@ class ColumnsRequest:
     ignore: InitVar[tuple[str, ...] | None] = None
     node_id: InitVar[str | None] = None
     logprob: InitVar[str | None] = None
+    percent: InitVar[str | None] = None
     normalise: InitVar[bool | None] = None
     classes: InitVar[tuple[str, ...] | None] = None  # last, where a request has other classes
 

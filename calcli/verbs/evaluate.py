@@ -25,6 +25,7 @@ from calcli.reports.groups import (
     distinct_groups,
     groups,
     linked_rows,
+    related_rows,
     score_warnings,
     units_of,
     values_of,
@@ -172,16 +173,12 @@ class _RowContext:
     """For each column of --by the names of its groups, and the group of each row."""
 
     linked: IntArray | None = None
-    """The pairs of rows that an edge links."""
+    """The pairs of rows that are linked, or the group of each row; see `Scored`."""
 
     @classmethod
-    def of(
-        cls, request: EvaluateRequest, scores: Sequence[ComparedScore], rows: TableRows, edges: Edges | None
-    ) -> _RowContext:
+    def of(cls, request: EvaluateRequest, rows: TableRows, linked: IntArray | None) -> _RowContext:
         units = units_of(rows, request.resample_by)
         groupings = [(column, groups(rows, column)) for column in request.by]
-        node_id = next((score.binding.node_id for score in scores if score.binding.node_id is not None), None)
-        linked = None if edges is None else linked_rows(rows, node_id, edges)
         return cls(None if units is None else units_fact(units), units, groupings, linked)
 
 
@@ -277,7 +274,7 @@ class _Evaluation:
             whole_for = request.whole_for(scores) or auto
             measuring = ScorePass(rows, self._no_sums(scores, options), holds=True, whole_for=whole_for)
             passed = table.run(measuring)
-            return _Gathered(measuring, passed, _RowContext.of(request, scores, table.tally, self.edges))
+            return _Gathered(measuring, passed, _RowContext.of(request, table.tally, self._linked(scores, table.tally)))
         units: dict[str, Json] | None = None
         if (column := request.resample_by) is not None:
             units = {"column": column, "count": table.count_units(column), "in_order": False}
@@ -294,6 +291,21 @@ class _Evaluation:
             key = table.unit_key
         measuring = ScorePass(rows, sums, groups, key)
         return _Gathered(measuring, table.run(measuring), _RowContext(units))
+
+    def _linked(self, scores: Sequence[ComparedScore], rows: TableRows) -> IntArray | None:
+        """The rows that --edges links, or else those that the first artifact with a graph links by its relation."""
+        node_id = next((score.binding.node_id for score in scores if score.binding.node_id is not None), None)
+        if self.edges is not None:
+            return linked_rows(rows, node_id, self.edges)
+        if all(metric.family != "linked" for metric in self.chosen):
+            return None
+        bindings = {score.name: score.binding for score in scores}
+        for name, model in self.named_scores.models.items():
+            linked = related_rows(rows, bindings[name], model.calibrator)
+            if linked is not None:
+                self.listener.note(f"tv is of rows that are linked as {name} links them")
+                return linked
+        return None
 
     def _no_sums(self, scores: Sequence[ComparedScore], options: Options) -> SummedScores:
         """The sums over no rows."""

@@ -35,18 +35,22 @@ def test_what_is_not_shown_to_be_better_is_not() -> None:
     assert "no method" in chosen.why
 
 
-def test_the_evidence_is_a_ratio_of_likelihoods() -> None:
-    """That of the pool, whose weights follow from other rows: so many rows of 0.9 in place of 0.5 are enough."""
-    names = []
-    for count in range(4, 20):
-        rows = Batch(np.zeros(count), np.ones(count, dtype=np.int64))
-        prob = {"identity": np.full(count, 0.5), "platt": np.full(count, 0.9)}
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_the_evidence_is_a_ratio_of_likelihoods(classes: int) -> None:
+    """That of the pool, whose weights follow from other rows: 20 sqrt(K - 1) times as likely is enough."""
+    names, asked = [], EVIDENCE + np.log(np.sqrt(classes - 1))
+    for count in range(4, 30):
+        rows = Batch(np.zeros(count if classes == 2 else (count, classes)), np.ones(count, dtype=np.int64))
+        prob = {"identity": np.full(rows.score.shape, 0.5), "platt": np.full(rows.score.shape, 0.9)}
+        if classes > 2:
+            prob = {name: np.where(np.arange(classes) == 1, p, (1 - p) / (classes - 1)) for name, p in prob.items()}
         found = MethodSelection(prob, rows, np.arange(count) % 2, metrics.find("nll"), 5)
         chosen = found.choose()
         mixed = replace(chosen, name="pool")
-        nats = float(np.log(found.predicted(mixed) / 0.5).sum())
-        assert (chosen.name == "identity") == (nats < EVIDENCE)
-        assert found.least_gain(mixed) == pytest.approx(EVIDENCE / count)
+        pooled = found.predicted(mixed)
+        nats = float(np.log((pooled if classes == 2 else pooled[:, 1]) / 0.5).sum())
+        assert (chosen.name == "identity") == (nats < asked)
+        assert found.least_gain(mixed) == pytest.approx(asked / count)
         names.append(chosen.name)
     assert names[0] == "identity"
     assert names[-1] != "identity"

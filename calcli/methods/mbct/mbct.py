@@ -28,6 +28,8 @@ from calcli.methods.base import SETTINGS, Params, Section, number
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.boosting import (
     AUTO,
+    DEEPEST,
+    LARGE,
     LINKS,
     MOST_TREES,
     Search,
@@ -148,7 +150,8 @@ def prepared(batch: Batch, params: Params, seed: int, whole: Whole | None = None
     # The settings.
     growth, trees = candidates[0], MOST_TREES if params["trees"] == AUTO else int(number(params, "trees"))
     if params["trees"] == AUTO or len(candidates) > 1:
-        search = Search(coder.offsets, trees, seed, average, share)
+        deepest = DEEPEST if params["depth"] == AUTO and whole.mass >= LARGE else candidates[0].depth
+        search = Search(coder.offsets, trees, seed, average, share, deepest)
         growth, trees = choose(batch.score, rows, batch.units, candidates, search)
     return Plan(whole.start, coder, average, growth, trees), rows
 

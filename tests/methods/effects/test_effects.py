@@ -9,7 +9,7 @@ from calcli.batch import Batch, Column
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.effects.coding import FIRST, MISSING, UNSEEN, learned
-from calcli.methods.effects.fitting import Block, Fit
+from calcli.methods.effects.fitting import PRIOR, Block, Fit, Rows
 from calcli.numeric.links import sigmoid
 from calcli.numeric.losses import log_loss
 
@@ -48,26 +48,15 @@ def test_the_variance_of_effects_is_found(deviation: float) -> None:
 def test_a_step_is_that_of_the_mixed_model() -> None:
     """One step of one block from nothing: g / (h + 1/T), and T from it, by loops over the rows."""
     batch, _ = shops(300, 5, 0.5)
-    codings = learned(batch, batch.score, 32, 32)
-    coding = codings[-1]
+    coding = learned(batch, batch.score, 32, 32, ())[-1][0]
     codes = coding.of(batch, batch.score)
     weight = np.linspace(0.5, 2.0, len(batch))
-    block = Block.nothing((0,), coding.size, 2)
+    block = Block.nothing((0,), coding.codes, 2)
     start = float(block.variance)
-    rows = Fit(
-        batch.score,
-        batch.labels,
-        weight,
-        1.0,
-        np.zeros(()),
-        batch.score.copy(),
-        np.empty(0),
-        [coding],
-        [codes],
-        [block],
-    )
-    rows._step(block)
-    gradient, curvature = np.zeros(coding.size), np.zeros(coding.size)
+    rows = Rows(batch.score, batch.labels, weight, np.empty(0))
+    rows.begin()
+    Fit(rows, 1.0, np.zeros(()), [coding], [codes], [block])._step(block)
+    gradient, curvature = np.zeros(coding.codes), np.zeros(coding.codes)
     for row, code in enumerate(codes):
         prob = 1 / (1 + np.exp(-batch.score[row]))
         gradient[code] += weight[row] * (batch.labels[row] - prob)
@@ -76,7 +65,8 @@ def test_a_step_is_that_of_the_mixed_model() -> None:
     np.testing.assert_allclose(block.values, step, rtol=1e-12)
     np.testing.assert_allclose(rows.total, batch.score + step[codes], rtol=1e-12)
     seen = curvature > 0
-    assert float(block.variance) == pytest.approx(np.mean(step[seen] ** 2 + 1 / (curvature[seen] + 1 / start)))
+    expected = np.sum(step[seen] ** 2 + 1 / (curvature[seen] + 1 / start))
+    assert float(block.variance) == pytest.approx(expected / (np.count_nonzero(seen) + PRIOR))
 
 
 def test_features_that_say_nothing_have_no_effect() -> None:
@@ -189,3 +179,35 @@ def test_the_rules_name_the_largest_effects() -> None:
     shown = {str(row[0]): row[1] for row in largest.rows if row[4] == "log-odds"}
     assert max(rates, key=lambda level: rates[level]) == max(rates, key=lambda level: shown[f"shop = {level}"])
     assert min(rates, key=lambda level: rates[level]) == min(rates, key=lambda level: shown[f"shop = {level}"])
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_what_is_drawn_is_what_the_rules_say(flipped: bool) -> None:
+    """Names and bins in their order, whichever class comes first; the effect of a number rises with it."""
+    batch, _ = shops(20_000, 3, 1.0, seed=5)
+    rng = np.random.default_rng(6)
+    amount = rng.normal(size=len(batch))
+    label = (rng.random(len(batch)) < sigmoid(batch.score + amount)).astype(np.int64)
+    way = -1.0 if flipped else 1.0
+    features = {**batch.features, "amount": Column("number", amount)}
+    fit = fitted(Batch(way * batch.score, 1 - label if flipped else label, features=features), pairs=0)
+    drawn, rules = fit.explain(())
+    said = {str(row[0]): row[1:4] for row in rules.rows if row[4] == "log-odds"}
+    pictures = {picture.title: picture for picture in drawn.pictures}
+    shop, number = pictures["shop"], pictures["amount"]
+    assert {f"shop = {name}": row for name, row in zip(shop.names, shop.series[""], strict=True)} == {
+        name: row for name, row in said.items() if name.startswith("shop")
+    }
+    effects = way * np.array([point[0] for point in number.series[""]])
+    cuts = [float(name.split()[1]) for name in number.names]
+    assert cuts == sorted(cuts)
+    assert np.corrcoef(effects, np.arange(len(effects)))[0, 1] > 0.95
+
+
+def test_equal_rows_are_one_with_their_weight() -> None:
+    """Scores of few values: the rows three times are the rows with weight three."""
+    batch, _ = shops(6000, 5, 0.8)
+    rows = Batch(batch.score.round(1), batch.labels, features=batch.features)
+    thrice = fitted(rows.take(np.tile(np.arange(6000), 3))).predict(rows)
+    weighted = fitted(Batch(rows.score, rows.label, np.full(6000, 3.0), rows.features)).predict(rows)
+    np.testing.assert_allclose(thrice, weighted, rtol=1e-9)
