@@ -163,6 +163,12 @@ def without_a_label(frame: pl.DataFrame) -> pl.DataFrame:
     ("change", "more", "said"),
     [
         (without_a_label, {}, "has no value in any row"),
+        (
+            lambda f: f.with_columns(w=pl.col("label").is_null().cast(int)),
+            {"weight": "w"},
+            "no row of the frame has a label",
+        ),
+        (lambda f: f.with_columns(label=pl.col("label") * 3.5), {}, "for the mean of a number: --task regression"),
         (lambda f: f.filter(pl.col("label") != 1), {}, "one class only: 0; if there is another one, name both"),
         (lambda f: f.with_columns(p=0.0), {"label_prob": "p"}, "'p' is 0 in row .* which has a label"),
         (
