@@ -17,6 +17,7 @@ from calcli.tables.binding_types import NO_FLAGS, NO_SCORE, Binding, Dropped, Fe
 from calcli.tables.checks import encode
 from calcli.tables.features import UNIT, find_features, known_features, words_among_numbers
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class
+from calcli.tables.names import note_on_names, with_names
 from calcli.tables.paths import reading
 from calcli.tables.scores import (
     DOUBTFUL,
@@ -180,6 +181,9 @@ class _Binder:
         if self.known is not None:
             return replace(binding, features=known_features(self.source, self.known, flags))
         columns, dropped = find_features(self.source, flags, binding, held_out_by)
+        if binding.score.columns:
+            columns, names = with_names(self.source, binding, columns, flags, held_out_by)
+            self.notes.extend(note_on_names(names))
         self.notes.extend([*_notes_on_labels(columns), *_notes_on_units(dropped)])
         self.notes.extend(_notes_on_words(words_among_numbers(self.source, columns)))
         return replace(binding, features=columns, dropped=dropped)

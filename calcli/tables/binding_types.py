@@ -21,7 +21,7 @@ class Flags:
 
     Columns may be paths into nested ones, as ``response.logprobs[0]``. `logprob` names the logarithm of a probability,
     and becomes the `prob` of ``exp(logprob)``; `percent` names a probability in percent, and becomes that of
-    ``percent(percent)``.
+    ``percent(percent)``. `categories` and `numbers` say how features are read, and may be patterns, as ``site_*``.
     """
 
     label: str | None = None
@@ -32,6 +32,8 @@ class Flags:
     positive: str | None = None
     features: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
     classes: tuple[str, ...] | None = None
     node_id: str | None = None
     normalise: bool = False
@@ -71,6 +73,11 @@ class Feature:
     name: str
     role: Role
     dtype: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a category of whole numbers: 17 is the same one in all types."""
+        return self.role == "category" and self.dtype.startswith(("Int", "UInt", "Float", "Decimal"))
 
 
 @dataclass(frozen=True)
