@@ -486,6 +486,13 @@ ESTIMATE_TASK = column(
     "class",
     only="estimate",
 )
+rates_of_these = partial(
+    method,
+    "--prior-shift estimate",
+    "Find the class rates of these rows, without labels, if nothing but these rates has moved since the fit.",
+    kind=Literal["estimate"] | None,
+)
+MOVED_RATES, ESTIMATED_RATES = rates_of_these(only="apply"), rates_of_these(only="estimate")
 WIDTH = check("--width W", "Say how many more labels give an interval of this width.", kind=float, bounds=(1e-9, 10**9))
 CHOOSE = check(
     "--choose N",
