@@ -9,6 +9,18 @@ default:
 test *args:
     {{python}} -m pytest {{args}}
 
+# run the tests of what has changed since a commit: the rooms of the files, and the README
+quick since="main":
+    {{python}} tests/changed.py {{since}} | xargs {{python}} -m pytest -m 'not slow'
+
+# draw new examples for the laws that Hypothesis tests; CI draws the same ones each time
+fuzz examples="1000" *args:
+    CALCLI_FUZZ={{examples}} {{python}} -m pytest -m hypothesis {{args}}
+
+# the tests of the base on every Python of this machine that calcli supports; `nox -l` lists more
+pythons *args:
+    {{python}} -m nox {{args}}
+
 # run all tests: what .ci/run does in two steps
 test-all *args:
     {{python}} -m pytest -m '' {{args}}
@@ -20,10 +32,15 @@ lint:
     {{python}} -m mypy -p calcli
     lint-imports
     deptry calcli
+    zensical build --strict --clean
 
 # write what is generated: help pages, golden help texts, the table of methods
 docs:
     {{python}} docs/generate.py
+
+# the site, into build/site; a link that leads nowhere stops it
+site:
+    {{python}} -m zensical build --strict --clean
 
 # write the sample data anew
 sample-data:
@@ -36,13 +53,6 @@ bench *args:
 # open the pages in a headless Chromium: no errors, no requests, no overflow on a telephone or a screen
 browser:
     {{python}} -m pytest tests/browser
-
-# the tests in a virtual environment DIR with the lowest versions that pyproject.toml admits
-lowest dir:
-    {{python}} -m venv {{dir}}
-    {{python}} tests/lowest.py > {{dir}}/lowest.txt
-    {{dir}}/bin/pip install -e '.[all,test]' -c {{dir}}/lowest.txt
-    {{dir}}/bin/python -m pytest -m '' -W default
 
 # build the package, check its metadata, and run the README's tour from the wheel in a new environment
 release-check:
@@ -60,6 +70,10 @@ release-check:
     cd "$work"
     PATH="$work/venv/bin:$PATH" bash -ex tour.sh
     "$work/venv/bin/python" -c 'import calcli; print(calcli.__file__)'
+
+# set the version, cut the changelog, check the package, commit and tag; pushing the tag publishes
+release version:
+    {{python}} packaging/release.py {{version}}
 
 # attack it: thousands of damaged files, artifacts and words; takes an hour
 soak cases="10000":

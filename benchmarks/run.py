@@ -1,12 +1,11 @@
-"""Run the benchmarks, and put what they print onto the page docs/results.md.
+"""Run the benchmarks, and keep what they print as pages that docs/results.md lists.
 
 ``python benchmarks/run.py [NAME ...] [--quick] [--data DIR] [--raw DIR] [--out DIR] [--scratch DIR]``
 
 DIR of ``--data`` holds pairs ``NAME.cal.parquet`` and ``NAME.test.parquet`` with labels, logits and features; that of
 ``--raw`` the tables that ``papers/`` train models on. What needs a folder that is not given is left out. NAME may be a
 folder's: ``statistics`` is all that is in it. Every benchmark writes ``OUT/<name>.md`` (docs/results, unless
-``--quick``), with the date, the versions and the machine on top; the page is put together from all that are there, so
-that one can be run anew by itself.
+``--quick``), with the date, the versions and the machine on top, so that one can be run anew by itself.
 """
 
 from __future__ import annotations
@@ -29,8 +28,14 @@ PAGE = HERE.parent / "docs" / "results.md"
 KEPT = HERE.parent / "docs" / "results"
 KEPT_BESIDE = ("*.png", "arena.parquet", "arena.html")
 """Pictures, pages, and tables too long for one."""
-FIRST = ("claims", "arena", "fits")
-"""What the page begins with, each up to its second heading."""
+GROUPS = {
+    "speed": "Speed",
+    "arena": "Quality",
+    "statistics": "Statistics",
+    "decisions": "Decisions",
+    "papers": "The papers",
+}
+"""The titles of the page's sections, by the folders of the scripts."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +190,11 @@ BENCHMARKS = (
         "Simulated scores with known truth, fitted by default.",
     ),
     Benchmark(
+        "compare", "statistics/compare.py", "Compare: how often the best is the best",
+        "Simulated scores with known truth: the probability of being the best that `compare` states, and the interval "
+        "of the chosen method's gain.",
+    ),
+    Benchmark(
         "promises", "decisions/promises.py", "Promises: how often they are broken, and what they cost",
         "Thresholds, rows that are left open, classes, sets and intervals, on tables drawn from populations whose "
         "rates are known.", ("{data}", "{raw}"), ("mapie", "crepes", "kunko-judge-audit", "scikit-learn", "catboost"),
@@ -251,64 +261,25 @@ def run(benchmark: Benchmark, folders: dict[str, str], out: Path, *, quick: bool
         for pattern in KEPT_BESIDE:
             for file in Path(folders["scratch"]).glob(pattern):
                 shutil.copy(file, out)
-        (out / f"{benchmark.name}.md").write_text(f"{head(benchmark, shown)}\n{done.stdout.strip()}\n")
+        text = re.sub("^#", "##", done.stdout.strip(), flags=re.MULTILINE)
+        (out / f"{benchmark.name}.md").write_text(
+            f"# {benchmark.title}\n\n{benchmark.about}\n\n{head(benchmark, shown)}\n{text}\n"
+        )
     return done.returncode == 0
 
 
-def link(title: str) -> str:
-    """To the heading with this title on the same page."""
-    return f"[{title}](#{re.sub(r'[^a-z0-9 -]', '', title.lower()).replace(' ', '-')})"
-
-
 def page(out: Path) -> str:
-    """All that was kept, one after the other; titles are its own, headings go two levels down."""
+    """The list of all pages that were kept."""
     parts = [
-        "# Results\n\nThe output of all benchmarks, also where calcli loses. Below each title are the command, the "
-        "date, the machine and the versions. `just bench NAME` runs one of them again, `just bench` runs all.\n"
+        "# Results\n\nWhat the benchmarks printed, also where calcli loses. Each page has the command, the date, the "
+        "machine and the versions on top. `just bench NAME` runs one of them again, `just bench` runs all. To begin "
+        "with: [whether the papers' claims hold](results/claims.md), [all methods beside other packages' on the same "
+        "files](results/arena.md), [what fits and `apply` cost](results/fits.md).\n"
     ]
-    kept = {one: body(one, out) for one in BENCHMARKS if (out / f"{one.name}.md").exists()}
-    for one in sorted((one for one in kept if one.name in FIRST), key=lambda one: FIRST.index(one.name)):
-        opening, kept[one] = halves(kept[one])
-        parts.append(section(one.title, f"{one.about}\n\n{opening}", "##"))
-    groups = {
-        title: {
-            one.title + ", continued" * (one.name in FIRST): f"{one.about}\n\n" * (one.name not in FIRST) + text
-            for one, text in kept.items()
-            if one.script.startswith(group) and text
-        }
-        for group, title in (
-            ("speed", "Speed"),
-            ("arena", "Quality"),
-            ("statistics", "Statistics"),
-            ("decisions", "Decisions"),
-            ("papers", "The papers"),
-        )
-    }
-    parts += [f"{title}: {', '.join(map(link, sections))}.\n" for title, sections in groups.items() if sections]
-    for title, sections in groups.items():
-        parts += [f"## {title}\n"] * bool(sections)
-        parts += [section(name, text, "###") for name, text in sections.items()]
+    for folder, title in GROUPS.items():
+        kept = [one for one in BENCHMARKS if one.script.startswith(f"{folder}/") and (out / f"{one.name}.md").exists()]
+        parts += [f"## {title}\n", *(f"- [{one.title}](results/{one.name}.md). {one.about}" for one in kept), ""]
     return "\n".join(parts)
-
-
-def body(benchmark: Benchmark, out: Path) -> str:
-    """What was kept of a benchmark; a link to another kept page leads to its heading."""
-    text = re.sub(r"\]\(([\w-]+\.(?:png|parquet|html))\)", r"](results/\1)", (out / f"{benchmark.name}.md").read_text())
-    for other in BENCHMARKS:
-        text = text.replace(f"]({other.name}.md)", f"]({link(other.title).partition('](')[2]}")
-    return "\n".join(line for line in text.splitlines() if line[:2] != "# ") + "\n"
-
-
-def halves(text: str) -> tuple[str, str]:
-    """Up to the second heading, and from there."""
-    headings = [found.start() for found in re.finditer("^#", text, re.MULTILINE)]
-    cut = headings[1] if len(headings) > 1 else len(text)
-    return text[:cut], text[cut:]
-
-
-def section(title: str, text: str, level: str) -> str:
-    """A part of the page; its headings are below its title."""
-    return f"{level} {title}\n\n" + re.sub("^#", level, text, flags=re.MULTILINE)
 
 
 def main() -> int:
@@ -319,7 +290,7 @@ def main() -> int:
     parser.add_argument("--raw", default="")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--scratch", default="", help="for what a long benchmark goes on from when run again")
-    parser.add_argument("--page-only", action="store_true", help="put the page together from what is kept")
+    parser.add_argument("--page-only", action="store_true", help="list the pages that are kept, and run nothing")
     given = parser.parse_args()
     if unknown := set(given.names).difference(*(one.names for one in BENCHMARKS)):
         parser.error(f"no benchmark {', '.join(sorted(unknown))}")
@@ -335,7 +306,7 @@ def main() -> int:
             if asked and not lacking and not run(one, folders, out, quick=given.quick):
                 failed.append(one.name)
         if given.quick:
-            print(page(out))
+            print("\n".join(kept.read_text() for kept in sorted(out.glob("*.md"))))
         else:
             PAGE.write_text(page(out))
     if failed:

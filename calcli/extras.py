@@ -26,6 +26,7 @@ EXTRAS: Mapping[str, str] = {
     "adbc_driver_postgresql": "databases",
     "adbc_driver_sqlite": "databases",
     "duckdb": "databases",
+    "fastexcel": "excel",
     "deltalake": "lakes",
     "pyiceberg": "lakes",
 }

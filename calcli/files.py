@@ -7,7 +7,7 @@ There are two ways to replace a file; both write a temporary sibling, flush it t
 - `replacing` is a stream, for targets that no lock protects (`-o FILE`): each writer has a temporary file of its own,
   and locks it.
 
-POSIX only: the promises rest on an atomic rename, on ``fsync`` and on ``flock``. The kernel releases a lock when its
+The promises rest on an atomic rename, on ``fsync`` and on locks (`calcli.locks`). The kernel releases a lock when its
 holder dies, so a lock file that is merely present means nothing. `replace`, `read` and `locked` do each operation of
 the disk through ``os``, where tests watch it and make it fail.
 """
@@ -15,7 +15,6 @@ the disk through ``os``, where tests watch it and make it fail.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import re
@@ -30,6 +29,7 @@ from pathlib import Path
 from typing import IO
 
 from calcli.errors import FileSystemError
+from calcli.locks import AT_ONCE, ITSELF, WINDOWS, lock, rename, sync_directory
 
 TEMPORARY = ".new-"
 """How the temporary files of `replace` begin."""
@@ -37,6 +37,7 @@ TEMPORARY = ".new-"
 _CHUNK = 1 << 24
 _POLL_SECONDS = 0.05
 _UNTOLD_SECONDS = 1.0
+_LEFTOVER_SECONDS = 3600
 _HINTS = {
     errno.ENOSPC: "free some space, or choose another directory",
     errno.EDQUOT: "free some space, or choose another directory",
@@ -104,7 +105,7 @@ def replace(path: Path, data: bytes) -> None:
     The content is on the disk before the name is. That the name is, too, takes a `sync_directory`.
     """
     temporary = path.with_name(TEMPORARY + path.name)
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | ITSELF, 0o666)
     try:
         rest = memoryview(data)
         while rest:
@@ -112,7 +113,7 @@ def replace(path: Path, data: bytes) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-    temporary.replace(path)
+    rename(temporary, path)
 
 
 def target_of(path: Path) -> Path:
@@ -140,7 +141,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
             if target.exists():
                 shutil.copymode(target, temporary)
-            temporary.replace(target)  # while it is locked: no other writer takes it for a leftover
+            if not WINDOWS:  # while it is locked: no other writer takes it for a leftover
+                rename(temporary, target)
+        if WINDOWS:  # while it is open it has no other name
+            rename(temporary, target)
         with suppress(OSError):  # some file systems cannot
             sync_directory(target.parent)
     finally:
@@ -152,7 +156,7 @@ def create_locked(path: Path) -> IO[bytes]:
     while True:
         stream = path.open("xb")
         with suppress(OSError):
-            fcntl.flock(stream, fcntl.LOCK_EX)
+            lock(stream.fileno(), wait=True)
         if _is_at(path, stream.fileno()):
             return stream
         stream.close()  # another writer took it for a leftover before it was locked
@@ -167,21 +171,26 @@ def _remove_leftovers(directory: Path, names: re.Pattern[str]) -> None:
                 _remove_unless_locked(path)
 
 
-def remove_folder_unless_locked(lock: Path) -> None:
+def remove_folder_unless_locked(path: Path) -> None:
     """Remove the directory of a lock file that nobody holds: its owner was killed."""
     with suppress(OSError):
-        handle = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDWR | AT_ONCE)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent, ignore_errors=True)
+            lock(handle)
+            shutil.rmtree(path.parent, ignore_errors=True)
         finally:
             os.close(handle)
+        shutil.rmtree(path.parent, ignore_errors=True)  # Windows removes no file that is open
 
 
 def _remove_unless_locked(path: Path) -> None:
-    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if WINDOWS:
+        if time.time() - path.stat().st_mtime > _LEFTOVER_SECONDS:  # a file that is open is not removed
+            path.unlink()
+        return
+    handle = os.open(path, os.O_RDWR | AT_ONCE)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(handle)
         if _is_at(path, handle):  # its writer may have renamed it meanwhile
             path.unlink()
     finally:
@@ -198,9 +207,11 @@ def read(path: Path, *, size: int | None = None, sha256: str | None = None) -> b
     DamagedFileError
         If it is a link or another thing than a file, or has another size or another hash.
     """
+    if WINDOWS and path.is_symlink():
+        raise DamagedFileError("it is a symbolic link, not a file")
     try:
         # Without O_NONBLOCK a named pipe put in place of a file would block for ever.
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | AT_ONCE)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise DamagedFileError("it is a symbolic link or a socket, not a file") from None
@@ -225,15 +236,6 @@ def undamaged(data: bytes, *, size: int | None = None, sha256: str | None = None
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
         raise DamagedFileError("its content does not match its hash (sha256)")
     return data
-
-
-def sync_directory(directory: Path) -> None:
-    """Bring the names in `directory` to the disk."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def make_directory(directory: Path, made: list[Path]) -> None:
@@ -283,7 +285,7 @@ def locked(path: Path, timeout: float | None, made: list[Path]) -> Iterator[None
     while True:
         make_directory(path.parent, made)
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | ITSELF, 0o666)
         except FileNotFoundError:
             if path.parent.is_dir():
                 raise
@@ -311,7 +313,7 @@ def _lock(handle: int, deadline: float, path: Path) -> bool:
     said = False
     while True:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(handle)
         except BlockingIOError:
             if (now := time.monotonic()) >= deadline:
                 return False

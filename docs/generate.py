@@ -1,4 +1,5 @@
-"""Write the pages of the commands and the golden help texts from the commands' help.
+"""Write what follows from the code: the pages of the commands, the lists of methods and metrics, the manual pages, the
+golden help texts, and the site's navigation.
 
     python docs/generate.py            # write the files that are out of date
     python docs/generate.py --check    # list them, and exit 1
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,11 +21,50 @@ sys.path.insert(0, str(ROOT))
 from calcli.cli.app import build, every_command  # noqa: E402 the package of this checkout
 from calcli.methods import catalog as methods  # noqa: E402
 from calcli.metrics import catalog as metrics  # noqa: E402
+from calcli.version import VERSION  # noqa: E402
 
-PAGES = ROOT / "docs" / "commands"
+DOCS = ROOT / "docs"
+PAGES = DOCS / "commands"
+MANUAL = DOCS / "man"
+SITE = ROOT / "zensical.toml"
 GOLDEN = ROOT / "tests" / "cli" / "golden"
 MARKER = "<!-- From here on written by docs/generate.py: change the command, not the page. -->"
+SITE_MARKER = "# From here on written by docs/generate.py."
 PROGRAM = "calcli"
+SECTIONS = {
+    "Start": ("index", "install", "gallery"),
+    "Guides": (
+        *(
+            "python",
+            "never-worse",
+            "drift",
+            "ci",
+            "container",
+            "decisions",
+            "uncertainty",
+            "llm",
+            "weights",
+            "extremes",
+        ),
+        *(
+            "growing",
+            "places",
+            "serving",
+            "formula",
+            "mlflow",
+            "artifact",
+            "reliability",
+            "compatibility",
+            "statistics",
+        ),
+        *("from-calibratedclassifiercv", "from-netcal-and-betacal", "from-mcgrad"),
+    ),
+    "Commands": ("commands/README", "commands/*"),
+    "Methods": ("methods/README", "methods/*"),
+    "Metrics": ("metrics/README", "metrics/*"),
+    "Results": ("results", "results/*"),
+}
+"""The navigation of the site: pages below docs/, in order; a star stands for the rest of a folder."""
 
 
 def help_text(command: Sequence[str]) -> str:
@@ -49,20 +89,20 @@ def help_text(command: Sequence[str]) -> str:
 
 def method_table() -> str:
     """The catalog of methods, as Markdown."""
-    rows = [[_linked(spec.name), spec.family, spec.summary, spec.reference] for spec in methods.specs()]
+    rows = [[_linked("methods", spec.name), spec.family, spec.summary, spec.reference] for spec in methods.specs()]
     return _table(("method", "family", "what it is", "reference"), rows)
-
-
-def _linked(method: str) -> str:
-    """A method's name, linked to its page if it has one."""
-    page = PAGES.parent / "methods" / f"{method}.md"
-    return f"[`{method}`](../methods/{page.name})" if page.exists() else f"`{method}`"
 
 
 def metric_table() -> str:
     """The catalog of metrics, as Markdown."""
-    rows = [[f"`{spec.name}`", spec.family, spec.summary, spec.direction] for spec in metrics.specs()]
+    rows = [[_linked("metrics", spec.name), spec.family, spec.summary, spec.direction] for spec in metrics.specs()]
     return _table(("metric", "family", "what it is", "better"), rows)
+
+
+def _linked(folder: str, name: str) -> str:
+    """The name of a method or a metric, linked to its page if it has one."""
+    page = DOCS / folder / f"{name}.md"
+    return f"[`{name}`](../{folder}/{page.name})" if page.exists() else f"`{name}`"
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -86,11 +126,44 @@ def generated(command: Sequence[str]) -> str:
     return text
 
 
+def manual(command: Sequence[str]) -> str:
+    """The manual page of a command, for ``man``."""
+    name, summary = "-".join([PROGRAM, *command]), every_command().get(tuple(command), "calibrate predictions")
+    body = "".join(f"{_roff(line)}\n" for line in help_text(command).rstrip().splitlines())
+    others = ", ".join(f"\\fB{PROGRAM}-{'-'.join(words)}\\fR(1)" for words in every_command() if words != command)
+    return (
+        f'.TH "{name.upper()}" "1" "" "calcli {VERSION}" "calcli manual"\n.SH NAME\n'
+        f"{_roff(name)} \\- {_roff(summary.rstrip('.'))}\n.SH USAGE\n.nf\n{body}.fi\n.SH SEE ALSO\n{others}\n"
+    )
+
+
+def _roff(line: str) -> str:
+    """A line of text as roff takes it literally."""
+    escaped = line.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{escaped}" if escaped[:1] in (".", "'") else escaped
+
+
+def navigation(files: Iterable[Path]) -> str:
+    """The settings of the site, in which every page has its place."""
+    pages = [path for path in (*DOCS.rglob("*.md"), *files) if path.suffix == ".md" and path.is_relative_to(DOCS)]
+    known = {path.relative_to(DOCS).with_suffix("").as_posix() for path in pages}
+    named = {name for names in SECTIONS.values() for name in names}
+    lines = []
+    for title, names in SECTIONS.items():
+        rest = sorted(page for page in known - named if f"{Path(page).parent}/*" in names)
+        shown = [name for name in names if not name.endswith("*")] + rest
+        lines += [f'    {{ "{title}" = [', *(f'        "{page}.md",' for page in shown), "    ] },"]
+        known -= set(shown)
+    if known:
+        raise SystemExit(f"pages without a place in the navigation: {', '.join(sorted(known))}")
+    return opening(SITE, "").rstrip("\n") + f"\n{SITE_MARKER}\nnav = [\n" + "\n".join(lines) + "\n]\n"
+
+
 def opening(page: Path, title: str) -> str:
     """The part above the marker, written by hand."""
     if not page.exists():
         return f"# {title}\n\n"
-    return page.read_text(encoding="utf-8").partition(MARKER)[0]
+    return page.read_text(encoding="utf-8").partition(SITE_MARKER if page == SITE else MARKER)[0]
 
 
 def outputs() -> dict[Path, str]:
@@ -100,6 +173,11 @@ def outputs() -> dict[Path, str]:
         page = PAGES / f"{'-'.join(command) or 'README'}.md"
         files[page] = opening(page, " ".join([PROGRAM, *command])) + generated(command)
         files[GOLDEN / f"{'-'.join(command) or PROGRAM}.txt"] = help_text(command)
+        files[MANUAL / f"{'-'.join([PROGRAM, *command])}.1"] = manual(command)
+    for folder, table in (("methods", method_table), ("metrics", metric_table)):
+        page = DOCS / folder / "README.md"
+        files[page] = opening(page, folder.capitalize()) + f"{MARKER}\n\n{table()}"
+    files[SITE] = navigation(files)
     return files
 
 

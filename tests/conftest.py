@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "busy",  # whatever else the machine does; CALCLI_FUZZ=1 draws other examples in each run
-    max_examples=50,
+    "busy",  # whatever else the machine does; CALCLI_FUZZ=N draws so many other examples in each run
+    max_examples=int(os.environ.get("CALCLI_FUZZ", "50")),
     deadline=None,
     derandomize="CALCLI_FUZZ" not in os.environ,
     database=None,

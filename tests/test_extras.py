@@ -44,7 +44,7 @@ def test_an_extra_brings_its_package(package: str, extra: str) -> None:
 def test_the_distribution_has_its_name_in_one_place() -> None:
     assert PROJECT["name"] == DISTRIBUTION
     assert PROJECT["optional-dependencies"]["all"] == [
-        f"{DISTRIBUTION}[trees,graphs,plots,onnx,stores,databases,lakes]"
+        f"{DISTRIBUTION}[trees,graphs,plots,onnx,stores,databases,lakes,excel]"
     ]
 
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from calcli import files
+from calcli.locks import sync_directory
 from calcli.places import Url
 
 _LOCK = ".lock"
@@ -46,7 +47,7 @@ class Checkpoint:
             return
         with files.disk_errors(f"cannot write {self.folder}"):
             files.replace(self.folder / self._name(part), hashlib.sha256(content).digest() + content)
-            files.sync_directory(self.folder)
+            sync_directory(self.folder)
 
     def finish(self) -> None:
         """Note that the artifact is written, so that no part is needed any more."""

@@ -29,6 +29,7 @@ from calcli import files
 from calcli.artifacts.generation import ELSEWHERE, LOCK, check_ours, is_our_name, needed, succeeding
 from calcli.artifacts.manifest import MANIFEST, Manifest
 from calcli.errors import CalcliError, FileSystemError
+from calcli.locks import is_read_only, sync_directory
 from calcli.places import Url, stores
 
 _LEFTOVER = timedelta(hours=1)
@@ -53,9 +54,9 @@ class DirectoryWriter:
         """Make `manifest`, whose payloads are written, the current one."""
         committed = succeeding(manifest, self.current, self.put)
         # Names may reach the disk in any order: sync all others before the rename that commits.
-        files.sync_directory(self.directory)
+        sync_directory(self.directory)
         files.replace(self.directory / MANIFEST, committed.to_json())
-        files.sync_directory(self.directory)
+        sync_directory(self.directory)
         return committed
 
 
@@ -90,7 +91,7 @@ def check_directory(directory: Path) -> None:
         if not existing.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if not os.access(existing, os.W_OK | os.X_OK):
-            code = errno.EROFS if os.statvfs(existing).f_flag & os.ST_RDONLY else errno.EACCES
+            code = errno.EROFS if is_read_only(existing) else errno.EACCES
             raise OSError(code, os.strerror(code))
 
 

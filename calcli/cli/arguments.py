@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import typer
 
-from calcli.cli.output import Answer, show
+from calcli.cli.output import Answer, check_file, show
 from calcli.cli.process import THREAD_VARIABLES, Console, variable_of, write_stderr
 from calcli.cli.screen import is_terminal
 from calcli.errors import UsageError
@@ -36,7 +36,7 @@ _CHOICES = re.compile(r"[a-z0-9-]+(\|[a-z0-9-]+)+")
 
 
 PRESENTATION = frozenset(
-    {"form", "html", "picture", "rollback", "threads", "quiet", "no_color", "debug", "lock_timeout"}
+    {"form", "report_file", "html", "picture", "rollback", "threads", "quiet", "no_color", "debug", "lock_timeout"}
 )
 """Options that are no fields of requests, because they concern the form of the answer."""
 
@@ -136,9 +136,10 @@ def with_options(options: Sequence[Option]) -> Callable[[Command], Callable[...,
                 check_addresses()
             with _settings_of_stores(arguments.get("storage_option")), _patience(arguments):
                 console = arguments.console()
+                check_file(arguments.get("report_file"))
                 answer = function(arguments, console)
                 if answer is not None:
-                    show(answer, arguments.get("form", "table"), console)
+                    show(answer, arguments.get("form", "table"), console, arguments.get("report_file"))
 
         run.__doc__, _, examples = cleandoc(function.__doc__ or "").partition("\n\nExamples\n--------\n")
         run.examples = examples  # type: ignore[attr-defined]

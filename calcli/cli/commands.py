@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from calcli.cli.arguments import Arguments
 from calcli.cli.options import command
-from calcli.cli.output import Answer, applied, show, written
-from calcli.cli.process import Console, write, write_bytes, write_path
+from calcli.cli.output import Answer, applied, put, show, written
+from calcli.cli.process import Console, write, write_path
 from calcli.errors import UsageError
 
 
 @command("""
-    READING COLUMNS NODE_ID METHOD SET PRESET SIDES EXACT PRIOR_SHIFT CRITERION BUDGET HOLDOUT RESAMPLE_BY
-    ORDER_BY GUARD METRICS BINNED SEED ARTIFACT_OUTPUT LOCK_TIMEOUT FORMAT SAMPLED DRY_RUN GENERAL
+    READING COLUMNS ROLES NODE_ID METHOD SET PRESET FOR SIMPLE SIDES EXACT PRIOR_SHIFT CRITERION BUDGET HOLDOUT
+    RESAMPLE_BY ORDER_BY GUARD METRICS BINNED SEED ARTIFACT_OUTPUT LOCK_TIMEOUT FORMAT SAMPLED DRY_RUN GENERAL
 """)
 def fit(arguments: Arguments, console: Console) -> Answer:
     """Fit a calibrator, check it on held-out rows, and save it.
@@ -62,8 +62,8 @@ def apply(arguments: Arguments, console: Console) -> Answer | None:
 
 @command("""
     READING COLUMNS NODE_ID EVALUATED_EDGES WITH SCORES VERSUS METRICS BINNED CONVENTION MVCE BIN_SIZE IN_SAMPLE
-    BOOTSTRAP RESAMPLE_BY BY CLUSTERS_FROM REJECTION BASELINE DRIFT DRIFT_STATE FAIL_IF ALLOW_NULL SEED HTML FORMAT
-    CLUSTER GENERAL
+    BOOTSTRAP RESAMPLE_BY BY CLUSTERS_FROM REJECTION BASELINE DRIFT DRIFT_STATE FAIL_IF ALLOW_NULL SEED REPORT_FILE
+    HTML FORMAT CLUSTER GENERAL
 """)
 def evaluate(arguments: Arguments, console: Console) -> Answer:
     """Measure scores before and after calibration.
@@ -80,7 +80,7 @@ def evaluate(arguments: Arguments, console: Console) -> Answer:
     calcli evaluate test.parquet --with train.platt --fail-if 'nll.diff > 0'
     calcli evaluate test.parquet --with train.ccl --rejection --html report.html
     calcli evaluate scored.parquet --score calibrated --score old=calibrated_2025
-    calcli evaluate test.csv --metrics nll,ece --format json > old.json
+    calcli evaluate test.csv --metrics nll,ece -o old.json
     calcli evaluate yesterday.parquet --drift train.platt
     calcli evaluate test.csv --baseline old.json --fail-if 'nll.change > 0.002'
     calcli evaluate days/ --with nightly --engine spark
@@ -124,8 +124,8 @@ def diagram(arguments: Arguments, console: Console) -> None:
 
 
 @command("""
-    READING COLUMNS NODE_ID METHODS SET SIDES CRITERION BUDGET FOLDS RESAMPLE_BY ORDER_BY METRICS BINNED SEED
-    SELECT HTML FORMAT SAMPLED GENERAL
+    READING COLUMNS ROLES NODE_ID METHODS SET SIDES CRITERION BUDGET FOLDS RESAMPLE_BY ORDER_BY METRICS BINNED SEED
+    SELECT REPORT_FILE HTML FORMAT SAMPLED GENERAL
 """)
 def compare(arguments: Arguments, console: Console) -> Answer:
     """Compare methods, and no calibration, on held-out rows.
@@ -184,7 +184,7 @@ def refit(arguments: Arguments, console: Console) -> Answer | None:
 
 
 @command("""
-    READING COLUMNS NODE_ID NEW_EDGES CALIBRATOR COST_FP COST_FN COST_TP COST_TN COST COSTS TARGET BUDGET_ROWS
+    READING COLUMNS NODE_ID NEW_EDGES CALIBRATOR COST_FP COST_FN COST_TP COST_TN COST COSTS TARGET MAXIMIZE BUDGET_ROWS
     CONFIDENCE ABSTAIN COVERAGE UNCERTAINTY TOP SETS SET_SCORE BY_CLASS INTERVALS PREDICTION QUANTILES SPREAD
     VARIANCE SIDE SETS_BY THRESHOLD RESAMPLE_BY FOLDS DECISION_BOOTSTRAP SEED POLICY_OUTPUT LOCK_TIMEOUT
     POLICY_PICTURE HTML FORMAT GENERAL
@@ -224,7 +224,42 @@ def decide(arguments: Arguments, console: Console) -> Answer:
 
 
 @command("""
-    ARTIFACT_OR_NONE TO DIALECT SHAPE TABLE KEEP COLUMN SCALE FLOAT32 CHECK_ROWS DIALECTS STORAGE_OPTION DEBUG
+    READING LABEL PROB LOGPROB LOGIT NORMALISE WEIGHT WEIGHT_KIND POSITIVE CLASSES IGNORE ESTIMATE_TASK LABEL_PROB
+    STRATA ITEM CALIBRATED_BY OTHER_SYSTEM RESAMPLE_BY BY WIDTH CHOOSE FAIL_IF_RATE ALLOW_NULL SEED
+    CHOSEN_OUTPUT HTML FORMAT GENERAL
+""")
+def estimate(arguments: Arguments, console: Console) -> Answer:
+    """Estimate the rate of a label where few rows have one.
+
+    All rows have a score, and some have a label: a judge's verdicts with a few labels by people, flags of which a
+    sample was checked. The mean of the scores is as wrong as the scores are; the estimate is right for any score, if
+    the labelled rows were drawn at random, and is never much worse than the labels alone. Without any labels, --with
+    shows what calibrated scores promise.
+
+    Examples
+    --------
+    calcli estimate judged.jsonl --prob verdict --label human
+    calcli estimate judged.jsonl --prob verdict --by task --html rate.html
+    calcli estimate judged.jsonl --prob verdict --fail-if 'rate.lo < 0.9'
+    calcli estimate judged.jsonl --prob verdict --versus model --id question
+    calcli estimate grades.csv --task regression --prob judge_grade
+    calcli estimate flags.parquet --width 0.02 --choose 500 -o label.parquet
+    calcli estimate flags.parquet --label-prob label_prob
+    calcli estimate unlabelled.parquet --with train.platt
+    """
+    from calcli.cli.results import estimated, write_page
+    from calcli.verbs.estimate import estimate as run
+    from calcli.verbs.estimate_request import EstimateRequest
+
+    page = arguments["html"]
+    report = run(arguments.request(EstimateRequest), console)
+    write_page(report, page, console)
+    return estimated(report)
+
+
+@command("""
+    ARTIFACT_OR_NONE TO DIALECT SHAPE TABLE KEEP COLUMN SCALE FLOAT32 CHECK_ROWS REPORT_FILE DIALECTS STORAGE_OPTION
+    DEBUG
 """)
 def export(arguments: Arguments, console: Console) -> None:
     """Export a calibrator as SQL, JSON or ONNX.
@@ -241,7 +276,7 @@ def export(arguments: Arguments, console: Console) -> None:
     calcli export train.sms --dialect snowflake --check 100
     calcli export train.sms --dialect postgres --table scores --shape view
     calcli export train.isotonic --to json
-    calcli export train.isotonic --to onnx > isotonic.onnx
+    calcli export train.isotonic --to onnx -o isotonic.onnx
     calcli export --dialects
     """
     from calcli.verbs.export import ExportRequest, dialects, export_onnx
@@ -254,9 +289,9 @@ def export(arguments: Arguments, console: Console) -> None:
         raise UsageError("no ARTIFACT is given", hint="name the directory that `calcli fit` made")
     request = arguments.request(ExportRequest)
     if request.to == "onnx":
-        write_bytes(export_onnx(request))
+        put(export_onnx(request), arguments["report_file"])
     else:
-        write(run(request) + "\n")
+        put(run(request) + "\n", arguments["report_file"])
 
 
 @command("""
@@ -272,6 +307,7 @@ def inspect(arguments: Arguments, console: Console) -> Answer | None:
     calcli inspect train.platt
     calcli inspect train.mbct --rules
     calcli inspect train.mbct --rules 100
+    calcli inspect train.effects --rules -o effects.png
     calcli inspect train.mbct --explain test.parquet -o why.png
     calcli inspect train.mbct --explain test.parquet --row 3
     calcli inspect train.platt --format json
@@ -287,11 +323,15 @@ def inspect(arguments: Arguments, console: Console) -> Answer | None:
         if drawn is not None:
             console.note(f"drawn in {drawn}")
         return None
-    for flag in ("row", "output"):
-        if arguments[flag] is not None:
-            raise UsageError(f"--{flag} needs --explain DATA")
     most = arguments["rules"]
-    return inspection.inspected(run(artifact, rules=most is not None), most)
+    if row is not None:
+        raise UsageError("--row needs --explain DATA")
+    if drawn is not None and most is None:
+        raise UsageError("--output needs --explain DATA, or --rules")
+    found = run(artifact, rules=most is not None, output=drawn)
+    if drawn is not None:
+        console.note(f"drawn in {drawn}")
+    return inspection.inspected(found, most)
 
 
 @command("""
@@ -329,7 +369,7 @@ def metrics(arguments: Arguments, console: Console) -> Answer:
 
 
 @command("""
-    READING OUTCOME TASK WEIGHT WEIGHT_KIND POSITIVE CLASSES FEATURES IGNORE ENSEMBLE_KIND MEMBER_COUNT TREES
+    READING OUTCOME TASK WEIGHT WEIGHT_KIND POSITIVE CLASSES FEATURES IGNORE ROLES ENSEMBLE_KIND MEMBER_COUNT TREES
     DEPTH LEARNING_RATE TUNE OWN_MODEL SEED ENSEMBLE_OUTPUT LOCK_TIMEOUT DRY_RUN GENERAL
 """)
 def uncertainty_fit(arguments: Arguments, console: Console) -> Answer:

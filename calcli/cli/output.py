@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from calcli.cli.process import write, write_path
+from calcli.cli.process import write, write_bytes, write_path
+from calcli.errors import UsageError
 
 if TYPE_CHECKING:
     from calcli.cli.process import Console
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from calcli.verbs.apply import ApplyResult, DecomposeResult
 
 Form: TypeAlias = Literal["table", "json", "csv", "markdown"]
+
+SUFFIXES: Mapping[str, Form] = {".json": "json", ".csv": "csv", ".md": "markdown"}
+"""The forms that the name of a file chooses."""
 
 
 class Answer(NamedTuple):
@@ -56,23 +61,28 @@ class Answer(NamedTuple):
     """Whether a no is as common as a yes, and no warning."""
 
 
-def show(answer: Answer, form: Form, console: Console) -> None:
-    """Write an answer in this form to stdout and its warnings to stderr; exit with 1 where the answer is no."""
+def show(answer: Answer, form: Form, console: Console, target: str | None = None) -> None:
+    """Write an answer in this form to stdout or to a file, its warnings to stderr; exit with 1 where it is no."""
     hidden: Collection[str] = ()
+    form, screen = form_of(target, form), console.stdout
+    if target not in (None, "-"):
+        from calcli.cli.screen import Screen
+
+        screen = Screen()
     if form == "json":
         from calcli.cli import serial
 
-        write(serial.to_json(answer.document(), unicode=console.stdout.unicode))
+        put(serial.to_json(answer.document(), unicode=screen.unicode), target)
     elif form != "table" and answer.flat is not None:
         for note in answer.notes:
             console.note(note)
-        write(answer.flat(form))
+        put(answer.flat(form), target)
     else:
         below = [] if answer.below is None else answer.below(console.stderr)
         if answer.beside_path:
             console.show([*answer.lines(console.stderr), *below, ""])
         else:
-            write(console.stdout.fit(answer.lines(console.stdout)) + "\n")
+            put(screen.fit(answer.lines(screen)) + "\n", target)
             console.show(below)
         hidden = () if answer.beside_path and console.quiet else answer.repeated
     for warning in answer.warnings:
@@ -85,6 +95,38 @@ def show(answer: Answer, form: Form, console: Console) -> None:
         raise typer.Exit(1)
     if form == "table" and answer.path is not None:
         write_path(answer.path)
+
+
+def form_of(target: str | None, form: Form) -> Form:
+    """The form that the name of a file chooses, if it chooses any."""
+    suffix = PurePath(target or "").suffix.lower()
+    if suffix in (".html", ".htm"):
+        raise UsageError(f"-o {target}: a report is text, JSON, CSV or Markdown", hint=f"a page is --html {target}")
+    return SUFFIXES.get(suffix, form)
+
+
+def check_file(target: str | None) -> None:
+    """Refuse, before any work is done, a file to which no report can be written."""
+    form_of(target, "table")
+    if target is None or target == "-":
+        return
+    from calcli.files import target_of
+    from calcli.places import place
+
+    where = place(target)
+    if isinstance(where, Path):
+        target_of(where)
+
+
+def put(answer: str | bytes, target: str | None) -> None:
+    """Write an answer to stdout, or to the file of ``-o``."""
+    content = answer.encode() if isinstance(answer, str) else answer
+    if target is None or target == "-":
+        write(answer) if isinstance(answer, str) else write_bytes(answer)
+        return
+    from calcli.tables.sink import write_bytes as write_to
+
+    write_to(content, target)
 
 
 def bound(binding: Binding, *more: Pair) -> Answer:
@@ -130,7 +172,5 @@ def bad_rows(
 
 def write_file(content: bytes, target: str, note: str, console: Console) -> None:
     """Write a picture or a page beside the answer."""
-    from calcli.tables.sink import write_bytes
-
-    write_bytes(content, target)
+    put(content, target)
     console.note(note)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 from calcli.cli.screen import Screen, answered, escaped, is_terminal, wrapped
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
 from calcli.listener import Listener
+from calcli.locks import WINDOWS
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -88,7 +89,7 @@ def flush() -> None:
 
 def stdout_error(error: OSError) -> CalcliError:
     """An error of the operating system on stdout as an error of calcli."""
-    if error.errno == errno.EPIPE:
+    if error.errno == errno.EPIPE or (WINDOWS and error.errno == errno.EINVAL):
         return ClosedPipeError("the reader of standard output closed it")
     return FileSystemError(f"cannot write to standard output: {error.strerror or error}")
 

@@ -28,11 +28,14 @@ from calcli.decisions.measure import (
     set_numbers,
     share_of,
 )
+from calcli.decisions.merits import MERITS, best_threshold, pseudo_values
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule, likeliest
 from calcli.decisions.targets import (
     GRID,
     GRID_OF_UNITS,
     NEVER,
+    RATES,
+    Decided,
     Mask,
     Target,
     budget_threshold,
@@ -65,6 +68,8 @@ def _for_two_classes(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
         raise DataError("no row is positive: what a threshold misses cannot be measured", hint="see: --positive")
     if goal.target is not None:
         return _by_target(Target.parse(goal.target, goal.confidence), goal, rows)
+    if goal.maximize is not None:
+        return _by_merit(goal.maximize, goal, rows, seed)
     if goal.budget is not None:
         return _by_budget(goal, rows)
     return _by_costs(goal, rows, seed) if rows.costs is None else _by_row_costs(goal, rows, rows.costs, seed)
@@ -74,6 +79,8 @@ def _for_more_classes(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
     classes = rows.prob.shape[1]
     if goal.budget is not None:
         raise UsageError("--budget is for two classes, and these rows have more", hint="try: --target, or --costs FILE")
+    if goal.maximize is not None:
+        raise UsageError("--maximize is for two classes, and these rows have more", hint="try: --costs FILE")
     if goal.cost is not None:
         raise UsageError("costs of each row are for two classes, and these rows have more", hint="try: --costs FILE")
     if goal.top is not None and not 1 <= goal.top <= classes:
@@ -227,6 +234,9 @@ class _Certified:
     bound: float
     """How bad the rate may be at `best`."""
 
+    by_weights: str
+    """The sentence that blames weights for the lack of a threshold; empty where they are not to blame."""
+
     @classmethod
     def of(cls, target: Target, rows: Rows, score: FloatArray) -> _Certified:
         """Test a grid of thresholds of the score; the rows' own probabilities say what to expect of it."""
@@ -234,9 +244,27 @@ class _Certified:
         found = decided(score, rows.label, steps, rows.weight, rows.together, rates=(target.rate,))
         likely = expected(rows.prob, steps, rows.weight, score)
         passed = certify(target, found, likely)
-        hits, worth = (float(each[passed.best]) for each in found.worth(target.rate, likely, target.value))
+        hits, worth = found.worth(target.rate, likely, target.value)
+        bound = target.bound(float(hits[passed.best]), float(worth[passed.best]))
         threshold, unsure = (None if at is None else float(steps[at]) for at in (passed.place, passed.without))
-        return cls(threshold, float(steps[passed.best]), unsure, target.bound(hits, worth))
+        weights = _by_weights(target, rows, score, found, worth, passed.best) if threshold is None else ""
+        return cls(threshold, float(steps[passed.best]), unsure, bound, weights)
+
+
+def _by_weights(target: Target, rows: Rows, score: FloatArray, found: Decided, worth: FloatArray, best: int) -> str:
+    """The clause that blames the weights, if as many rows of one weight would show the target at some threshold."""
+    if rows.weight is None:
+        return ""
+    held, effect = rows.weight > 0, found.effects[target.rate]
+    count = RATES[target.rate].sums(decided(score[held], rows.label[held], found.thresholds, rates=()).counts)[1]
+    hits, of = RATES[target.rate].sums(found.counts)
+    share = np.divide(hits, of, out=np.zeros_like(of), where=of > 0)
+    if target.missed(share * count / effect, count / effect).min() > 1.0 - target.confidence:
+        return ""
+    return (
+        f"; the weights are why: the {count[best]:,.0f} rows that this rate is about say as much as "
+        f"{(worth * effect)[best]:,.0f} of one weight"
+    )
 
 
 def _by_target(target: Target, goal: DecisionGoal, rows: Rows) -> Choice:
@@ -254,9 +282,37 @@ def _by_target(target: Target, goal: DecisionGoal, rows: Rows) -> Choice:
     if found.threshold is None:
         side = "at least" if target.relation == ">=" else "at most"
         best = f"{found.best:.6g}, has a {target.rate} of {side} {found.bound:.3g} with that confidence"
-        return Choice(None, None, f"no threshold has {target} {sure}; the best one, {best}", options, found.bound)
+        return Choice(
+            None,
+            None,
+            f"no threshold has {target} {sure}; the best one, {best}{found.by_weights}",
+            options,
+            found.bound,
+        )
     policy = Policy(ThresholdRule.at(found.threshold), target)
     return Choice(policy, "chosen", f"{target} holds {sure}", options, found.bound)
+
+
+def _by_merit(name: str, goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
+    """The threshold with the largest figure, judged by decisions that other rows have chosen."""
+
+    def best(some: Rows) -> float:
+        return best_threshold(MERITS[name], some.prob, some.label, some.weight)
+
+    thresholds = {"tuned": best(rows), "today": goal.threshold}
+    yes = {each: rows.prob >= threshold for each, threshold in thresholds.items()}
+    for train, test in decision_splits(rows.units, len(rows.prob), goal.folds, seed):
+        yes["tuned"][test] = rows.prob[test] >= best(rows.taken(train))
+    values = {each: pseudo_values(name, decisions, rows.label, rows.weight) for each, decisions in yes.items()}
+    means = Means.of(values, rows, goal, seed)
+    numbers = {each: {name: means.number(each)} for each in thresholds}
+    numbers["tuned"]["gains"] = means.difference("tuned", "today")
+    options = [
+        Option(each, thresholds[each], numbers[each] | rates_of(rows, decisions)) for each, decisions in yes.items()
+    ]
+    why = f"here {name} is the largest; the table has what a threshold so chosen reaches on other rows"
+    policy = Policy(ThresholdRule.at(thresholds["tuned"]), merit=name)
+    return Choice(policy, "tuned", why, tuple(options))
 
 
 def _by_class_target(target: Target, goal: DecisionGoal, rows: Rows) -> Choice:
@@ -275,6 +331,7 @@ def _by_class_target(target: Target, goal: DecisionGoal, rows: Rows) -> Choice:
             never.append(name)
         else:
             why = f"no threshold of class {name} has {target} {sure}; the best has at least {found.bound:.3g}"
+            why += found.by_weights
             if top < classes:
                 why += f" (a row gets {top} of {classes} classes at most: see --top)"
             return Choice(None, None, why, (_today(rows, top),), found.bound)
@@ -297,7 +354,7 @@ def _by_class_accuracy(target: Target, goal: DecisionGoal, rows: Rows) -> Choice
     sure = with_confidence(target.confidence)
     if found.threshold is None:
         best = f"{found.best:.6g}, has an accuracy of at least {found.bound:.3g} with that confidence"
-        why = f"no threshold has {target} {sure}; the best one, {best}"
+        why = f"no threshold has {target} {sure}; the best one, {best}{found.by_weights}"
         return Choice(None, None, why, (_today(rows, top),), found.bound)
     rule = _surest(found.threshold, top, classes)
     policy = Policy(rule, Target("error", "<=", 1.0 - target.value, target.confidence))

@@ -14,9 +14,10 @@ from calcli.decisions.abstention import Risk
 from calcli.decisions.conformal import SetScore, Side
 from calcli.decisions.costs import MOST_COST, Cost, CostColumns, Costs, bootstrap_means
 from calcli.decisions.measure import Number, Rows, intervals
+from calcli.decisions.merits import MERITS
 from calcli.decisions.policy import IntervalRule, Policy
 from calcli.decisions.targets import Target
-from calcli.errors import UsageError
+from calcli.errors import UsageError, unknown_name
 from calcli.numeric.seeded import Split, folds, in_turn, splits_of_units, stream
 from calcli.state import Json
 
@@ -38,6 +39,8 @@ class DecisionGoal:
         The actions, and the cost of each by class, in the order of the class index; in place of the four numbers.
     target
         What a rate must be: ``precision >= 0.9``; also recall, accuracy, fpr, positive-rate.
+    maximize
+        The figure that a threshold is to make as large as it can: f1, mcc, balanced-accuracy, youden.
     budget
         How many of as many rows as these can be acted on.
     confidence
@@ -83,6 +86,7 @@ class DecisionGoal:
     cost: str | None = None
     costs: tuple[tuple[str, ...], tuple[tuple[float, ...], ...]] | None = None
     target: str | None = None
+    maximize: str | None = None
     budget: int | None = None
     confidence: float = 0.95
     abstain: float | None = None
@@ -135,6 +139,7 @@ class DecisionGoal:
             "--cost-fp/--cost-fn": self.has_costs,
             "--costs": self.costs is not None,
             "--target": self.target is not None,
+            "--maximize": self.maximize is not None,
             "--budget": self.budget is not None,
             "--sets": self.sets is not None,
             "--intervals": self.intervals is not None,
@@ -150,6 +155,11 @@ class DecisionGoal:
             )
         if self.budget is not None and self.budget < 1:
             raise UsageError(f"--budget {self.budget}: give 1 or more")
+        if self.maximize is not None and self.maximize not in MERITS:
+            raise UsageError(
+                f"--maximize {self.maximize}: {unknown_name('figure', self.maximize, MERITS)}",
+                hint="the highest recall under a limit is a target: --target 'fpr <= 0.05'",
+            )
         if self.target is not None:
             Target.parse(self.target, self.confidence)
         if self.has_costs and not self.by_rows:
@@ -157,7 +167,7 @@ class DecisionGoal:
 
     def _check_beside(self) -> None:
         """Refuse options that lack the options they go with."""
-        purpose = (self.costs, self.target, self.budget, self.sets, self.intervals)
+        purpose = (self.costs, self.target, self.maximize, self.budget, self.sets, self.intervals)
         amounts = (self.prediction, self.quantiles, self.spread, self.variance)
         missing = "--cost-fp" if self.cost_fp is None else "--cost-fn"
         refused = (
@@ -192,7 +202,7 @@ class DecisionGoal:
                 "add --cost-fp 5",
             ),
             (
-                self.top is not None and _any(self.costs, self.budget, self.sets, self.intervals),
+                self.top is not None and _any(self.costs, self.maximize, self.budget, self.sets, self.intervals),
                 "--top goes with --target, --coverage, --cost-fp and --cost-fn, or alone",
                 "leave it out",
             ),
@@ -345,6 +355,11 @@ class Means:
         a, b = self.names.index(first), self.names.index(second)
         return intervals(float(self.means[a] - self.means[b]), self.replicates[:, a] - self.replicates[:, b])
 
+    def number(self, name: str) -> Number:
+        """The mean of a policy."""
+        place = self.names.index(name)
+        return intervals(float(self.means[place]), self.replicates[:, place])
+
     def saves(self, first: str, second: str) -> bool:
         """Whether the first costs less than the second beyond chance."""
         least = self.difference(second, first).lo
@@ -352,9 +367,7 @@ class Means:
 
     def numbers(self, name: str, today: str) -> dict[str, Number]:
         """The cost of a policy per row, and how much it saves beside today's."""
-        place = self.names.index(name)
-        cost = intervals(float(self.means[place]), self.replicates[:, place])
-        return {"cost": cost} | ({} if name == today else {"saves": self.difference(today, name)})
+        return {"cost": self.number(name)} | ({} if name == today else {"saves": self.difference(today, name)})
 
 
 def decision_splits(units: SamplingUnits | None, rows: int, count: int, seed: int) -> Sequence[Split]:

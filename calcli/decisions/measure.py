@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray, LabelArray, SamplingUnits, taken
 from calcli.decisions.conformal import HeldOut, Thresholds
 from calcli.decisions.costs import CostRule, Costs, bootstrap_means
-from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
+from calcli.decisions.merits import pseudo_values
+from calcli.decisions.policy import AnyRule, ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
 from calcli.decisions.targets import RATES, Decided, Mask, Target, decided
 from calcli.metrics.paired import Z975, skewed
 
@@ -171,7 +173,8 @@ def measure(
     if isinstance(rule, SetRule):
         return set_numbers(rows, rule.sets.predict(rows.prob, rows.group)), promise
     paid = paid_of(policy, rows, beside)
-    cost = {} if paid is None else {"cost": _cost(paid, rows, replicates, seed)}
+    sign, name = (1.0, "cost") if policy.merit is None else (-1.0, policy.merit)
+    cost = {} if paid is None else {name: _mean(sign * paid, rows, replicates, seed)}
     if isinstance(rule, ClassRule):
         return cost | _of_classes(rows, rule.members(rows.prob, beside)), promise
     if isinstance(rule, MatrixRule):
@@ -226,7 +229,10 @@ def _done(rule: ThresholdRule | CostRule, rows: Rows, beside: Mapping[str, Float
 
 
 def paid_of(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> FloatArray | None:
-    """The cost of the policy's decision on each row; None where it was not chosen for costs."""
+    """The cost of the policy's decision on each row; None where it was chosen neither for costs nor for a figure.
+
+    Less of a figure of merit is a cost.
+    """
     rule = policy.rule
     if isinstance(rule, MatrixRule):
         return np.asarray(np.array(rule.costs)[rows.label, rule.decide(rows.prob, beside)])
@@ -234,13 +240,19 @@ def paid_of(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> Flo
         done, yes = _done(rule, rows, beside)
         return np.where(done, rule.costs.of(beside).of_rows(rows.label, yes), rule.abstain or 0.0)
     if policy.costs is None:
-        return None
+        merit = policy.merit
+        return None if merit is None else -pseudo_values(merit, _yes(rule, rows), rows.label, rows.weight)
     costs = Costs(**policy.costs)
     if isinstance(rule, ClassRule):
         return class_costs(costs, rows, rule.members(rows.prob, beside))
     if isinstance(rule, ThresholdRule) and rule.band.low == rule.band.high and rule.band.limit is None:
-        return costs.of_rows(rows.label, rows.prob >= rule.band.high)
+        return costs.of_rows(rows.label, _yes(rule, rows))
     return None
+
+
+def _yes(rule: AnyRule, rows: Rows) -> Mask:
+    """The yeses of a rule with one threshold."""
+    return rows.prob >= cast("ThresholdRule", rule).band.high
 
 
 def class_numbers(rows: Rows, members: Mask) -> dict[str, Number]:
@@ -278,6 +290,6 @@ def error_bound(rows: Rows, wrong: Mask, confidence: float) -> float:
     return Target("error", "<=", 0.5, confidence).bound(*rows.worth(wrong))
 
 
-def _cost(paid: FloatArray, rows: Rows, replicates: int, seed: int) -> Number:
-    drawn = bootstrap_means([paid], rows.weight, rows.together, replicates=replicates, seed=seed)
-    return intervals(float(np.average(paid, weights=rows.weight)), drawn[:, 0])
+def _mean(values: FloatArray, rows: Rows, replicates: int, seed: int) -> Number:
+    drawn = bootstrap_means([values], rows.weight, rows.together, replicates=replicates, seed=seed)
+    return intervals(float(np.average(values, weights=rows.weight)), drawn[:, 0])

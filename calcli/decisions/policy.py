@@ -17,6 +17,7 @@ from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import AbstentionBand
 from calcli.decisions.conformal import SLACK, PredictionIntervals, PredictionSets, Thresholds, of_classes
 from calcli.decisions.costs import CostRule
+from calcli.decisions.merits import MERITS
 from calcli.decisions.targets import NEVER, Mask, Target, shown
 from calcli.errors import UsageError
 from calcli.expressions import MOST, Among, Condition, Every, Input, Missing, Some, Term, Terms
@@ -321,6 +322,9 @@ class Policy:
     costs: Mapping[str, float] | None = None
     """The costs of a false alarm, a miss and the two right decisions, if the rule was chosen for them."""
 
+    merit: str | None = None
+    """The figure of merit that the threshold makes largest, if it was chosen for one."""
+
     @property
     def kind(self) -> str:
         return self.rule.kind
@@ -336,6 +340,8 @@ class Policy:
             fits = len(self.rule.thresholds) == classes > 2
         else:
             fits = classes == 2
+        if self.merit is not None and not (self.merit in MERITS and isinstance(self.rule, ThresholdRule)):
+            raise ValueError(f"no threshold is chosen for {self.merit!r}")
         if not fits:
             raise ValueError(f"the rule does not decide between {classes} classes")
 
@@ -346,6 +352,7 @@ class Policy:
                 "rule": self.rule.to_json(),
                 "target": None if self.target is None else self.target.to_json(),
                 "costs": None if self.costs is None else dict(self.costs),
+                **({} if self.merit is None else {"merit": self.merit}),
             }
         )
 
@@ -357,6 +364,7 @@ class Policy:
             _RULES[params["kind"]].from_json(params["rule"]),
             None if target is None else Target.from_json(target),
             None if costs is None else {name: float(cost) for name, cost in costs.items()},
+            params.get("merit"),
         )
 
 

@@ -117,7 +117,7 @@ class Decided:
         rate = np.divide(hits, of, out=np.zeros_like(of), where=of > 0)
         sizes, alone = self._sizes(name), self.alone(name)
         if expected is not None:
-            sizes = np.maximum(sizes, expected._sizes(name))
+            sizes = np.array([_nearest(each) for each in np.maximum(sizes, expected._sizes(name))])
         r = rate if value is None else value
         chance = (1.0 - r) * sizes[0] + r * sizes[1]
         rows = np.divide(of, chance, out=alone.copy(), where=chance > 0)
@@ -143,6 +143,12 @@ class Decided:
             value = hits / rows if rows > 0 else None
             found[name] = value, *(exact_interval(hits, rows, confidence) if rows > 0 else (0.0, 1.0))
         return found
+
+
+def _nearest(sizes: FloatArray) -> FloatArray:
+    """The sizes; where there are no such rows, at the first or the last thresholds, those of the nearest ones."""
+    known = np.flatnonzero(sizes)
+    return np.interp(np.arange(len(sizes)), known, sizes[known]) if len(known) else sizes
 
 
 def decided(
@@ -369,13 +375,11 @@ def _sequence(target: Target, expected: Decided, rows: FloatArray) -> tuple[NDAr
     rising = np.arange(count)
     spent = np.zeros(count)
     if target.rate not in ("precision", "accuracy"):
-        # The rate falls as the threshold rises: from the safe end on, thresholds are tested until one fails. Those come
-        # last where rows are so heavy that a few errors would hide what holds.
+        # The rate falls as the threshold rises: from where the target is the easiest to show, which is the safe end
+        # unless rows are much heavier there, thresholds are tested towards the other end until one fails.
         order = rising if target.relation == ">=" else rising[::-1]
-        worth = expected.worth(target.rate, expected, target.value)[1]
-        errors = worth - FEW_ERRORS if target.relation == ">=" else np.full(count, float(FEW_ERRORS))
-        enough = target.missed(errors, worth)[order] <= 1.0 - target.confidence
-        order = np.concatenate([order[enough], order[~enough]])
+        first = int(target.missed(*expected.worth(target.rate, expected, target.value))[order].argmin())
+        order = np.concatenate([order[first:], order[:first][::-1]])
         spent[order[0]] = 1.0
         return order, spent
     hits, of = RATES[target.rate].sums(expected.counts)

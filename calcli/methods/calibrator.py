@@ -447,7 +447,9 @@ def formula_of(calibrator: FittedMethod, score: Terms, features: Inputs) -> Term
     spec = calibrator.spec
     if not spec.closed_form:
         known = ", ".join(each.name for each in catalog.specs() if each.closed_form)
-        raise UsageError(f"{spec.name} has no closed form", hint=f"methods that have one: {known}")
+        raise UsageError(
+            f"{spec.name} has no closed form", hint=f"try: calcli fit --for sql, or a method of these: {known}"
+        )
     with calibrator.as_artifact_error():
         prob = _formula(calibrator, score, features)
         if len(prob) != len(score):

@@ -200,6 +200,7 @@ EFFECTS = MethodSpec(
     needs_features=True,
     closed_form=True,
     explains=True,
+    contributes=True,
     params=(
         integer("pairs", 200, "the maximum number of pairs of features with effects (60 for more classes)", 0, 2000),
         integer("bins", 32, "number of bins, of equal mass, of a numeric feature", 2, 1000),

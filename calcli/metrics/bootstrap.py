@@ -30,6 +30,7 @@ from calcli.metrics.base import Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.clustered import ClusterGap, ClusterSums
 from calcli.metrics.forms import Metric, ProblemMetric, Reduction, Skill, combined, problems
+from calcli.metrics.joint_test import drawn_rows
 from calcli.metrics.paired import chance_widened, unit_sums
 from calcli.metrics.tied import SortedRows, TiedScores, dot
 from calcli.numeric.bins import totals
@@ -187,11 +188,13 @@ class Resampler:
         self._rows: dict[str, FloatArray] = {}
         self._sorted: dict[_Pooling, tuple[SortedRows, ...]] = {}
         self._errors, self._if_negative, self._if_positive = np.empty((0, 0)), np.empty(0), np.empty((0, 0))
-        self._widened = 1.0
+        self._widened, self._chance = 1.0, None
         if scored.undefined_reason is None:
             if (top := scored.top).units is not None:
                 (gaps,) = unit_sums(top.units, self._weight * (top.label - top.prob))
                 self._widened = chance_widened(gaps)
+            elif scored.binary and scored.weight is not None:
+                self._chance = drawn_rows(scored)
             for metric in chosen:
                 if metric.kind != "test" and self._prepare(metric.name, metric.load()):
                     self._forms[metric.name] = metric.load()
@@ -247,17 +250,29 @@ class Resampler:
     def by_chance(self, uniform: FloatArray, wanted: Sequence[str]) -> dict[str, float]:
         """The metrics with gaps as chance would have them, one uniform number for each row.
 
-        Labels are drawn from the score. Where rows belong to units, the gaps y - p of each unit stay or change their
-        sign, all together, and grow where chance does (`chance_widened`); metrics over clusters then have none.
+        Labels are drawn from the score, and the weights of rows with them, if they depend on labels. Where rows belong
+        to units, the gaps y - p of each unit stay or change their sign, all together, and grow where chance does
+        (`chance_widened`); metrics over clusters then have none.
         """
         rows, units = self.scored, self.scored.units
         sign = None if units is None else np.where(uniform[units] < 0.5, -self._widened, self._widened)
-        if sign is None:
+        gap: FloatArray | None = None
+        if sign is None and self._chance is not None:
+            chance, greater = self._chance
+            rows = replace(rows, label=_labels(chance, uniform))
+            gap = np.divide(
+                greater * (rows.label - chance), self._weight, out=np.zeros(len(rows)), where=self._weight > 0
+            )
+        elif sign is None:
             rows = replace(rows, label=_labels(rows.prob, uniform))
 
         def label_of(part: Scored) -> FloatArray:
-            # In place of signed gaps there may be labels outside of 0 and 1.
-            return part.label.astype(np.float64) if sign is None else part.prob + sign * (part.label - part.prob)
+            # In place of gaps that are signed, or of rows that would weigh otherwise, labels may be outside of 0 and 1.
+            if sign is not None:
+                return part.prob + sign * (part.label - part.prob)
+            if gap is None:
+                return part.label.astype(np.float64)
+            return part.prob + np.where(part.label == rows.label, gap, -gap)
 
         def pool(pooling: _Pooling) -> list[TiedScores]:
             parts = zip(self._sorted[pooling], problems(rows, pooling[0], self.options), strict=True)

@@ -18,7 +18,7 @@ from calcli.batch import FloatArray
 from calcli.errors import FitError
 from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.forms import of_ties
-from calcli.metrics.joint_test import LEVEL, GapSums, at_least, indicators, joint_test
+from calcli.metrics.joint_test import LEVEL, GapSums, at_least, indicators, joint_test, ties_of
 from calcli.metrics.multiple import holm
 from calcli.metrics.paired import merged_units, paired_difference, signed_sums, unit_table
 from calcli.metrics.regression import recalibration, separated
@@ -116,7 +116,7 @@ def _grouped(scored: Scored, options: Options) -> Definition:
 def _grouped_p(result: Measured, scored: Scored, options: Options) -> Measured:
     if result.value is None:
         return replace(result, p=0.0)
-    groups = _Groups.of(scored.top.ties)
+    groups = _Groups.of(ties_of(scored.top))
     count = len(groups.rows)
     by_unit = _p_by_unit(scored.top, groups)
     if options.in_sample and by_unit is not None:
@@ -135,12 +135,13 @@ def _grouped_p(result: Measured, scored: Scored, options: Options) -> Measured:
     return replace(result, p=max(groups.drawn_p(options.seed), by_unit or 0.0), reason=result.reason or few)
 
 
-@of_ties("top", _grouped, _CERTAIN, complete=_grouped_p)
+@of_ties("top", _grouped, _CERTAIN, complete=_grouped_p, ties=ties_of)
 def hosmer_lemeshow(ties: TiedScores, options: Options) -> float | None:
     """Hosmer & Lemeshow's test (1980): sum (O - E)^2 / (n_g pbar (1 - pbar)) over ten groups of equal mass.
 
     Chi-squared with as many degrees of freedom as there are groups, because the rows were not fitted on; two fewer
-    where they were. With weights n_g is Kish's effective number of rows. Where a group expects fewer than `EXPECTED`
+    where they were. With weights n_g is Kish's effective number of rows, or what the variance of the gap says where
+    weights depend on the label. Where a group expects fewer than `EXPECTED`
     rows of a label, chi-squared is wrong (it rejects 20 % of calibrated scores at 200 rows with a rate of 1 %): the
     p-value is then that of counts drawn from the score, and there is none with unequal weights or on fitted rows.
     """
@@ -172,11 +173,12 @@ def _z_p(result: Measured, scored: Scored, options: Options) -> Measured:
     return replace(result, p=max(p, by_unit))
 
 
-@of_ties("top", _z_definition, _NO_CHANCE, complete=_z_p)
+@of_ties("top", _z_definition, _NO_CHANCE, complete=_z_p, ties=ties_of)
 def spiegelhalter_z(ties: TiedScores, options: Options) -> float | None:
     """Spiegelhalter's z (1986): the Brier score less what it would be on average, in standard deviations.
 
-    The sum of w (y - p) g / sqrt(sum w^2 g^2 p (1 - p)), with g = 1 - 2 p. Standard normal for a calibrated score; the
+    The sum of w (y - p) g / sqrt(sum w^2 g^2 p (1 - p)), with g = 1 - 2 p; where weights depend on the label, w^2 is
+    the product of both. Standard normal for a calibrated score; the
     p-value is two-sided. Over-confidence makes it positive. Where the rows were fitted on, g is taken free of what an
     intercept and a slope of the log-odds have fitted already.
     """

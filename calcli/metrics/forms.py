@@ -293,14 +293,15 @@ def of_ties(
     undefined: str = "",
     *,
     of_rows: Callable[[Scored, Options], float | None] | None = None,
+    ties: Callable[[Scored], TiedScores] = lambda rows: rows.ties,
     sums: Additive[Any] | None = None,
     ranked: bool = False,
     complete: Callable[[Measured, Scored, Options], Measured] | None = None,
 ) -> Callable[[Callable[[TiedScores, Options], float | None]], ProblemMetric]:
     """Makes a metric of the number of a binary problem from its tied scores.
 
-    `of_rows` gives that number of rows where they tell more than their tied scores do, or tell it sooner; `sums`, and
-    what else is not described here, is as in `ProblemMetric`.
+    `of_rows` gives that number of rows where they tell more than their tied scores do, or tell it sooner; `ties` pools
+    them otherwise; `sums`, and what else is not described here, is as in `ProblemMetric`.
     """
 
     def defined(scores: Sequence[Scored], options: Options) -> Definition:
@@ -309,7 +310,7 @@ def of_ties(
     def made(value: Callable[[TiedScores, Options], float | None]) -> ProblemMetric:
         here: ByProblem[Any]
         if of_rows is None:
-            here = ByProblem(reduction, lambda one, _: one.ties, value, defined, undefined)
+            here = ByProblem(reduction, lambda one, _: ties(one), value, defined, undefined)
         else:
             here = ByProblem(reduction, lambda one, _: one, of_rows, defined, undefined)
         return ProblemMetric(here, value, sums=lambda _: sums, ranked=ranked, complete=complete)

@@ -28,6 +28,7 @@ import numpy as np
 from calcli.batch import FloatArray, IntArray
 from calcli.metrics.base import Scored
 from calcli.metrics.paired import Paired, merged_units, of_units, signed_sums, unit_sums, unit_table
+from calcli.metrics.tied import TiedScores
 from calcli.numeric.bins import width_edges
 from calcli.numeric.links import logit
 from calcli.numeric.seeded import stream
@@ -283,14 +284,29 @@ def drawn_rows(rows: Scored) -> tuple[FloatArray, FloatArray]:
     """
     if rows.weight is None:
         return rows.prob, np.ones(len(rows))
-    places, place = np.unique(_places(rows.prob), return_inverse=True)
-    count = len(places)
-    columns = (None, rows.weight, np.square(rows.weight))
-    ratio = label_ratio(*_sums(place + count * rows.label.astype(np.int64), columns, 2 * count).reshape(3, 2, count))[
-        place
-    ]
+    ratio = ratio_of_rows(rows)
     share = 1.0 - rows.prob + ratio * rows.prob
     return ratio * rows.prob / share, rows.weight * share / np.where(rows.label == 1, 1.0, ratio)
+
+
+def ratio_of_rows(rows: Scored) -> FloatArray:
+    """The mean weight of negative rows over that of positive ones at the score of each row."""
+    places, place = np.unique(_places(rows.prob), return_inverse=True)
+    count = len(places)
+    columns = (None, rows.weights, np.square(rows.weights))
+    sums = _sums(place + count * rows.label.astype(np.int64), columns, 2 * count).reshape(3, 2, count)
+    ratio: FloatArray = label_ratio(*sums)[place]
+    return ratio
+
+
+def ties_of(rows: Scored) -> TiedScores:
+    """The tied scores, whose squares times p (1 - p) are the variances of gaps if the score is calibrated."""
+    if rows.weight is None:
+        return rows.ties
+    rows = rows.with_scaled_weights.with_positive_weight
+    ratio = ratio_of_rows(rows)
+    square = rows.weights**2 * np.where(rows.label == 1, ratio, 1.0 / ratio)
+    return replace(rows.ties, square=np.bincount(np.searchsorted(rows.ties.prob, rows.prob), square))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,10 @@ from calcli.listener import Listener
 from calcli.methods import catalog, pool
 from calcli.methods.base import Params, number
 from calcli.methods.calibrator import FittedMethod, PostProcessing
-from calcli.methods.spec import MethodSpec
+from calcli.methods.spec import MethodSpec, Purpose
 from calcli.metrics.base import Folds, Scored
 from calcli.metrics.catalog import MetricSpec
-from calcli.metrics.paired import unit_sums
+from calcli.metrics.paired import paired_difference, unit_sums
 from calcli.models.held_out import Holdout, Mask, Splits, split_rows
 from calcli.models.model_selection import (
     IDENTITY,
@@ -43,9 +43,10 @@ from calcli.numeric.losses import divergence, log_loss
 from calcli.numeric.seeded import folds, group_folds, stream
 
 EVIDENCE = 3.0
-"""Nats: scores are changed only if the pool makes the held-out labels exp(3) = 20 times as likely. Of simulated tables
-whose scores are calibrated less than one in 100 reaches that: weights that follow from other rows leave little to luck.
-The best of all methods by itself reaches it in five."""
+"""Nats: scores are changed only if the pool makes the held-out labels exp(3) = 20 times as likely, and of K classes
+20 times the root of K - 1: what methods fit grows with the classes, and so does what they owe to luck. Of tables whose
+scores are calibrated at most one in 100 reaches that: weights that follow from other rows leave little to luck. The
+best of all methods by itself reaches it in five."""
 
 STANDARD_ERRORS = 0.25
 SHARE = 0.02
@@ -74,14 +75,16 @@ class MethodSelection:
     def __init__(
         self, prob: Mapping[str, FloatArray], rows: Batch, part: IntArray, metric: MetricSpec, most: int
     ) -> None:
-        self.prob, self.labels, self.weight = prob, rows.labels, rows.weight
+        self.prob, self.labels, self.weight, self._rows = prob, rows.labels, rows.weight, rows
         self._part, self._metric, self._most, self._units = part, metric, most, rows.together
         self._weights: dict[int | None, dict[str, float]] = {}
+        one = self.prob[IDENTITY]
+        self._asked = EVIDENCE + (0.5 * math.log(one.shape[1] - 1) if one.ndim > 1 else 0.0)
 
     def choose(self) -> Chosen:
         """The simplest method that is as good as the pool, else the pool.
 
-        No calibration, unless the pool makes the labels exp(`EVIDENCE`) times as likely.
+        No calibration, unless the pool makes the labels so many times as likely as `EVIDENCE` says.
         """
         scored = {
             name: Scored(self.labels, prob, self.weight)
@@ -94,13 +97,52 @@ class MethodSelection:
         if set(self.prob) == {IDENTITY}:
             why = "nothing was compared: no method but no calibration had a result"
             return Chosen(IDENTITY, {IDENTITY: 1.0}, IDENTITY, why)
-        if not evidence.shown:
+        if evidence.nats < self._asked * evidence.effect:
             return Chosen(IDENTITY, {IDENTITY: 1.0}, best, self._nothing(mean, best))
         for name in self.prob:
             lead, error = gap(losses[name], losses[pool.POOL], self.weight, self._units)
             if lead <= STANDARD_ERRORS * error and self._lost(name) <= SHARE * evidence.nats:
                 return Chosen(name, {name: 1.0}, best, self._single(name, mean))
         return Chosen(pool.POOL, self._weigh(None), best, self._mixture(mean, best))
+
+    def limited(self, purpose: Purpose | None, *, simple: bool) -> tuple[MethodSelection, Chosen, str | None]:
+        """The selection among the methods that serve the purpose, its choice, and what that costs.
+
+        The choice is a single method if it must be `simple`; nothing is said of what is not limited.
+        """
+        if purpose is None and not simple:
+            return self, self.choose(), None
+        able = {
+            name: prob
+            for name, prob in self.prob.items()
+            if purpose is None or catalog.find(name).can(purpose, self._rows.classes)
+        }
+        limited = MethodSelection(able, self._rows, self._part, self._metric, self._most)
+        chosen = limited.choose()
+        # A mixture of calibrators is fitted from no sums, whatever its members are fitted from.
+        if chosen.name == pool.POOL and (simple or purpose == "spark"):
+            loss = self._said(self._mean(self._losses(self.prob[chosen.best])))
+            why = f"{chosen.best} is the single method with the best held-out {loss_name(self._metric)}, {loss}"
+            chosen = Chosen(chosen.best, {chosen.best: 1.0}, chosen.best, why)
+        words = " ".join(filter(None, ["" if purpose is None else f"--for {purpose}", "--simple" if simple else ""]))
+        return limited, chosen, f"{words} {self._cost(limited.predicted(chosen), self.choose())}"
+
+    def _cost(self, prob: FloatArray, best: Chosen) -> str:
+        """How much larger the loss of these predictions is than that of what is best without a limit."""
+        loss, least = self._losses(prob), self._losses(self.predicted(best))
+        value, lo, hi, _ = paired_difference(loss, least, self.weight, self._units)
+        if not np.any(loss != least) or value is None or lo is None or hi is None:
+            return "costs nothing: what is best of all can do that"
+        return (
+            f"costs {value:.5f} of {loss_name(self._metric)} (95 % interval {lo:.5f} to {hi:.5f}): it is "
+            f"{self._said(self._mean(loss))}, and {self._said(self._mean(least))} with what is best of all, {best.name}"
+        )
+
+    def _losses(self, prob: FloatArray) -> FloatArray:
+        return criterion_rows(self._metric, Scored(self.labels, prob, self.weight))
+
+    def _mean(self, loss: FloatArray) -> float:
+        return float(np.average(loss, weights=self.weight))
 
     def least_gain(self, chosen: Chosen) -> float:
         """By how much the mean log-loss had to be lower: what the pool had to spare less than it is."""
@@ -109,7 +151,7 @@ class MethodSelection:
             self._evidence(Scored(self.labels, prob, self.weight), none)
             for prob in (self.predicted(chosen), self._pooled())
         )
-        return (of_chosen.nats - of_pool.nats + EVIDENCE * of_pool.effect) / none.total_weight
+        return (of_chosen.nats - of_pool.nats + self._asked * of_pool.effect) / none.total_weight
 
     def _evidence(self, scored: Scored, none: Scored) -> Evidence:
         return Evidence.of(
@@ -176,15 +218,10 @@ class Evidence(NamedTuple):
 
     nats: float
     effect: float
-    """How many times the variance of this sum is that over rows which are independent of each other (Rao & Scott)."""
+    """How many times the variance of this sum is that over independent rows (Rao & Scott): so much less a row tells."""
 
     error: float
     """Its standard error."""
-
-    @property
-    def shown(self) -> bool:
-        """Whether that is enough to change scores. Where rows of a unit depend on each other, each tells less."""
-        return self.nats >= EVIDENCE * self.effect
 
     @classmethod
     def of(cls, gain: FloatArray, weight: FloatArray | None, units: IntArray | None) -> Evidence:
@@ -261,10 +298,10 @@ def select(
     prob = {one.spec.name: one.predicted.prob for one in outcomes if one.predicted is not None}
     held = rows.take(splits.predicted)
     most = int(number(recipe.resolve(catalog.find(pool.POOL)), "most"))
-    contest = MethodSelection(prob, held, _parts(splits, held, seed), criterion(recipe.criterion), most)
+    every = MethodSelection(prob, held, _parts(splits, held, seed), criterion(recipe.criterion), most)
 
     # The choice, and its calibrator of all rows.
-    chosen = contest.choose()
+    contest, chosen, cost = every.limited(recipe.purpose, simple=recipe.simple)
     members = {one.spec.name: one.fitted for one in outcomes if one.fitted is not None}
     params: Params
     if chosen.name == pool.POOL:
@@ -276,7 +313,7 @@ def select(
         fitted = members[chosen.name]
         params = recipe.resolve(fitted.spec)
     late = tuple(one.spec.name for one in outcomes if one.reason == OUT_OF_TIME)
-    choice = Choice(chosen.name, chosen.best, chosen.why, late, not_installed)
+    choice = Choice(chosen.name, chosen.best, chosen.why, late, not_installed, cost)
     compared[compared] = splits.predicted
     kept = fitted if rows is batch else None
     least = None if chosen.name == IDENTITY else contest.least_gain(chosen)

@@ -38,6 +38,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from calcli.errors import CalcliError
+from calcli.locks import WINDOWS
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
@@ -202,6 +203,8 @@ class _Worker(Generic[Task, Value]):
         self.task = task
         self.dead = False
         self._ready = False
+        if WINDOWS:
+            raise NoWorkersError("a process of Windows is given no open files")
         python = _interpreter()
         self.connection, theirs = Pipe()
         try:

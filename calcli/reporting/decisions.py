@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calcli.decisions.costs import CostRule
+from calcli.decisions.merits import MERITS
 from calcli.decisions.policy import ClassRule, MatrixRule, SetRule, ThresholdRule
 from calcli.decisions.targets import shown
 from calcli.reporting.tables import Table, difference_cells
@@ -102,7 +103,9 @@ def tables(choice: Choice) -> Iterator[Table]:
 
 def _options(choice: Choice) -> Table:
     options = choice.options
-    costs = [option.numbers[name].value for option in options for name in ("cost", "saves") if name in option.numbers]
+    merit = next((name for option in options for name in option.numbers if name in MERITS), None)
+    value, change = ("cost", "saves") if merit is None else (merit, "gains")
+    costs = [option.numbers[name].value for option in options for name in (value, change) if name in option.numbers]
     known = [value for value in costs if value is not None]
     digits = decimals(known)
     columns = [("", [option.name for option in options])]
@@ -110,9 +113,9 @@ def _options(choice: Choice) -> Table:
         cells = ["" if option.threshold is None else shown(option.threshold) for option in options]
         columns.append(("threshold", cells))
     if known:
-        saves = [difference_cells(option.numbers.get("saves"), digits) for option in options]
-        columns.append(("cost", _cells(options, "cost", digits)))
-        columns += [("saves", [cell for cell, _ in saves]), ("95 % interval", [cell for _, cell in saves])]
+        saves = [difference_cells(option.numbers.get(change), digits) for option in options]
+        columns.append((value, _cells(options, value, digits)))
+        columns += [(change, [cell for cell, _ in saves]), ("95 % interval", [cell for _, cell in saves])]
     names = [name for name in (_BESIDE_COSTS if known else _RATES) if any(name in each.numbers for each in options)]
     columns += [(_RATES[name], _cells(options, name, 3)) for name in names]
     return Table.of_columns(columns)

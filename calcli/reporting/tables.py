@@ -37,11 +37,15 @@ IDENTITY = "identity"
 """The method that changes nothing."""
 
 _LEADERBOARD_TERMS = (
-    ("gain", "decrease of the log-loss from that of no calibration, with a 95 % interval"),
+    (
+        "gain",
+        "decrease of the log-loss from that of no calibration, with a 95 % interval; that of the chosen method allows "
+        "for the choice",
+    ),
     ("behind", "increase of the log-loss from that of the chosen method, with a 95 % interval"),
     (
         "best",
-        "share of bootstrap samples in which the method is best; * marks the 95 % confidence set of the best method",
+        "the probability that the method is the best of these; * marks the 95 % confidence set of the best method",
     ),
 )
 _MOST_NAMED = 6
@@ -328,7 +332,7 @@ def certainty(report: Report) -> str:
     named = f"{', '.join(others[:_MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
     as_good = f"not significantly worse: {named}" if others else "all other methods are significantly worse"
     name = "No calibration" if chosen.name == IDENTITY else chosen.name
-    return f"{name} is the best in {percent(chosen.best)} of bootstrap samples; {as_good}"
+    return f"{name} is the best with a probability of {percent(chosen.best)}; {as_good}"
 
 
 def percent(share: float) -> str:
@@ -411,6 +415,11 @@ def rejection(report: Report) -> Iterator[Table]:
 
 def every(report: Report) -> Iterator[Table]:
     """All tables of a report: its numbers (of `compare`, a method a line), the groups, the changes."""
+    if report.command == "estimate":
+        from calcli.reporting import estimates
+
+        yield from estimates.tables(report)
+        return
     if report.command == "compare":
         yield leaderboard(report, list(report.definitions))
     else:

@@ -17,6 +17,7 @@ from calcli.tables.binding_types import NO_FLAGS, NO_SCORE, Binding, Dropped, Fe
 from calcli.tables.checks import encode
 from calcli.tables.features import UNIT, find_features, known_features, words_among_numbers
 from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class
+from calcli.tables.names import note_on_names, with_names
 from calcli.tables.paths import reading
 from calcli.tables.scores import (
     DOUBTFUL,
@@ -31,7 +32,7 @@ from calcli.tables.scores import (
     named_score,
     score_inside,
 )
-from calcli.tables.source import Source, hint_inside
+from calcli.tables.source import Source, call_in, hint_inside
 from calcli.tables.weights import WeightSums
 
 LABEL_NAMES = ("label", "y", "target", "class", "y_true", "actual", "labels")
@@ -180,6 +181,9 @@ class _Binder:
         if self.known is not None:
             return replace(binding, features=known_features(self.source, self.known, flags))
         columns, dropped = find_features(self.source, flags, binding, held_out_by)
+        if binding.score.columns:
+            columns, names = with_names(self.source, binding, columns, flags, held_out_by)
+            self.notes.extend(note_on_names(names))
         self.notes.extend([*_notes_on_labels(columns), *_notes_on_units(dropped)])
         self.notes.extend(_notes_on_words(words_among_numbers(self.source, columns)))
         return replace(binding, features=columns, dropped=dropped)
@@ -324,9 +328,18 @@ def bind_score(source: Source, binding: Binding, stem: str) -> Binding:
     return other
 
 
+def _calls(source: Source, prob: str | None) -> list[str | None]:
+    """The column of probabilities; of ``percent(STEM)``, where STEM is no column, that of each ``STEM_<class>``."""
+    call = None if prob is None else call_in(prob)
+    if call is None or call[1] in source.columns:
+        return [prob]
+    return [f"{call[0]}({name})" for name in source.columns if name.startswith(f"{call[1]}_")] or [prob]
+
+
 def _find_named(source: Source, flags: Flags, known: Binding | None) -> None:
     """Find all columns that are named; refuse flags that name no column, or classes other than the artifact's."""
-    source.find(flags.label, flags.prob, flags.logit, flags.weight, flags.node_id, *flags.ignore, *flags.features or ())
+    source.find(flags.label, flags.logit, flags.weight, flags.node_id, *flags.ignore, *flags.features or ())
+    source.find(*_calls(source, flags.prob))
     if known is not None:
         features = (feature.name for feature in known.features)
         source.find(known.label, *known.score.columns, known.weight, known.node_id, *features, known=True)
@@ -406,11 +419,16 @@ def _check_roles(binding: Binding) -> None:
 
 def _check_score_types(source: Source, score: Score) -> None:
     for column in score.columns:
-        if not source.holds_text(column) and not (dtype := source.schema[column]).is_numeric():
+        if not source.holds_text(column) and not _holds_numbers(dtype := source.schema[column]):
             raise DataError(
                 f"the score {column!r} is {dtype}, not a number",
                 hint=hint_inside(column, dtype) or "choose with --logit or --prob, or cast it",
             )
+
+
+def _holds_numbers(dtype: pl.DataType) -> bool:
+    """Whether a score can be of this type; a verdict, true or false, is a probability of 1 or 0."""
+    return dtype.is_numeric() or dtype == pl.Boolean
 
 
 def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None:

@@ -20,7 +20,8 @@ class Flags:
     """The flags about columns; None or () if not given.
 
     Columns may be paths into nested ones, as ``response.logprobs[0]``. `logprob` names the logarithm of a probability,
-    and becomes the `prob` of ``exp(logprob)``.
+    and becomes the `prob` of ``exp(logprob)``; `percent` names a probability in percent, and becomes that of
+    ``percent(percent)``. `categories` and `numbers` say how features are read, and may be patterns, as ``site_*``.
     """
 
     label: str | None = None
@@ -31,18 +32,23 @@ class Flags:
     positive: str | None = None
     features: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
     classes: tuple[str, ...] | None = None
     node_id: str | None = None
     normalise: bool = False
     logprob: InitVar[str | None] = None
+    percent: InitVar[str | None] = None
 
-    def __post_init__(self, logprob: str | None) -> None:
+    def __post_init__(self, logprob: str | None, percent: str | None) -> None:
         check_choices(self)
-        if logprob is None:
-            return
-        if self.prob is not None:
-            raise UsageError("--prob and --logprob are both given", hint="give only one of them")
-        object.__setattr__(self, "prob", f"exp({logprob})")
+        given = {"prob": self.prob, "logprob": logprob, "percent": percent}
+        named = [name for name, column in given.items() if column is not None]
+        if len(named) > 1:
+            raise UsageError(f"--{named[0]} and --{named[1]} are both given", hint="give only one of them")
+        for function, column in (("exp", logprob), ("percent", percent)):
+            if column is not None:
+                object.__setattr__(self, "prob", f"{function}({column})")
 
 
 NO_FLAGS = Flags()
@@ -67,6 +73,11 @@ class Feature:
     name: str
     role: Role
     dtype: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a category of whole numbers: 17 is the same one in all types."""
+        return self.role == "category" and self.dtype.startswith(("Int", "UInt", "Float", "Decimal"))
 
 
 @dataclass(frozen=True)

@@ -220,21 +220,24 @@ def encode(
     offset: int = 0,
     levels: Levels | None = None,
     values: FloatArray | None = None,
+    few_labels: bool = False,
 ) -> Encoded:
     """One chunk, of typed columns or of the String columns of a text file, as arrays.
 
     `label` asks for labels and weights, `features` for features. `offset` rows stand before this chunk, whose category
-    levels are `levels`; `values` are the `score_values`, where they are known already.
+    levels are `levels`; `values` are the `score_values`, where they are known already. With `few_labels` a row without
+    a label is no bad row: its class index is `UNKNOWN`, its amount NaN.
     """
     wrong: dict[str, Mask] = {}  # reason: rows that are bad for it
     # 1. score, label or amount, weight, features, node ids; bad rows are marked
     score, prob, rough = _score(frame, score_values(frame, binding) if values is None else values, binding, wrong)
     indices = target = weight = None
     if label and binding.label is not None and binding.regression:
-        target = _amount(frame[binding.label], "label", wrong)
+        target = _amount(frame[binding.label], "label", wrong, may_lack=few_labels)
     elif label and binding.label is not None:
         indices = class_indices(frame[binding.label], binding, offset)
-        mark(wrong, "the label is missing", indices == UNKNOWN)
+        if not few_labels:
+            mark(wrong, "the label is missing", indices == UNKNOWN)
     if label and binding.weight is not None:
         weight = _amount(frame[binding.weight], "weight", wrong)
         mark(wrong, "the weight is negative", weight < 0)
@@ -336,10 +339,13 @@ def _two_columns(values: FloatArray, binding: Binding) -> FloatArray:
     return np.clip(z, -LARGEST, LARGEST, out=z)  # NaN where a value is missing or infinite: those rows are marked
 
 
-def _amount(values: pl.Series, part: str, wrong: dict[str, Mask]) -> FloatArray:
-    """A column of finite numbers; rows where it has none are marked."""
+def _amount(values: pl.Series, part: str, wrong: dict[str, Mask], *, may_lack: bool = False) -> FloatArray:
+    """A column of finite numbers; rows where it has none are marked, unless they may lack one."""
     amount = numbers(values)
     if not np.isfinite(amount).all():
-        mark_missing([values], amount, f"the {part}", wrong)
+        if may_lack and values.dtype == pl.String:
+            mark(wrong, f"the {part} is not a number", no_number(values).to_numpy())
+        elif not may_lack:
+            mark_missing([values], amount, f"the {part}", wrong)
         mark(wrong, f"the {part} is infinite", np.isinf(amount))
     return amount

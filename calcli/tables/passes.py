@@ -52,6 +52,9 @@ class Reading:
     label: bool = True
     """Whether labels and weights are read."""
 
+    few_labels: bool = False
+    """Whether a row may lack its label, and is no bad row for that."""
+
     @property
     def columns(self) -> list[str]:
         """Every column that is read, once."""
@@ -88,6 +91,7 @@ class Reading:
                     offset=count.rows,
                     levels=levels,
                     values=values,
+                    few_labels=self.few_labels,
                 )
         parts = [encoded[binding.score, binding.features] for binding in self.bindings]
         # 2. count the rows that are bad for any of them

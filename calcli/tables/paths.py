@@ -96,7 +96,14 @@ def find_inputs(
     return Inputs(tuple(files), stem, check_delimiter(delimiter, files[0].format))
 
 
+def is_workbook(path: Place | None) -> bool:
+    """Whether the name of a file is that of a workbook, whose first sheet is a table."""
+    return path is not None and PurePath(path).suffix.lower() in WORKBOOKS
+
+
 def _file(path: Path | Url | None, given: str | None) -> InputFile:
+    if given is None and is_workbook(path):
+        return InputFile(path, "parquet")  # the format in which `Spool` keeps its rows
     return InputFile(path, format_of(STDIN if path is None else path, given, flag="--input-format"))
 
 
@@ -262,6 +269,8 @@ SUFFIXES: Mapping[str, Format] = MappingProxyType(
         ".json": "json",
     }
 )
+WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 SEPARATORS: Mapping[Format, str] = MappingProxyType({"csv": ",", "tsv": "\t"})

@@ -149,11 +149,12 @@ def _look(file: LocalFile) -> _Found:
         return _Found(schema, {})
     names, mixed = _explained(file)
     if mixed:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as copy:
-            good = frozenset(names).difference(mixed)
-            copy.writelines(cut(line, good) + "\n" for _, line in _lines(file.path))
-            copy.flush()
-            inferred = _inferred(Path(copy.name))
+        good = frozenset(names).difference(mixed)
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "rows"
+            with copy.open("w", encoding="utf-8", newline="\n") as stream:
+                stream.writelines(cut(line, good) + "\n" for _, line in _lines(file.path))
+            inferred = _inferred(copy)
         return _Found({name: pl.String() if name in mixed else inferred[name] for name in names}, mixed)
     if schema is None:
         assert refusal is not None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calcli.batch import FloatArray
 from calcli.errors import DataError, check_choice
 from calcli.tables.binding_types import Score, ScoreKind
-from calcli.tables.source import logarithm_of
+from calcli.tables.source import call_in
 
 SLACK = 1e-6
 """How far outside [0, 1] a probability may be, because float32 rounds."""
@@ -88,17 +88,22 @@ class Scale:
                 hint=f"pass --prob {self._stem(first)}",
             )
         if self.score.kind == "prob" and self.outside > self.rows / 10:
-            if (inner := logarithm_of(first)) is not None:
+            if (call := call_in(first)) is not None:
+                held = "logarithms of probabilities" if call[0] == "exp" else "percentages"
+                beyond = "above 0" if call[0] == "exp" else "outside of 0 to 100"
                 raise DataError(
-                    f"{inner!r} holds no logarithms of probabilities: {self.outside:,} of {self.rows:,} are above 0",
-                    hint=f"pass --logit {inner} if they are log-odds" if self.flags else None,
+                    f"{call[1]!r} holds no {held}: {self.outside:,} of {self.rows:,} are {beyond}",
+                    hint=f"pass --logit {call[1]} if they are log-odds" if self.flags else None,
                 )
             instead = f"pass --logit {self._stem(first)}" if self.flags else "a probability is wanted here"
             percent = self.least >= 0.0 and self.greatest <= 100.0
+            if percent:
+                instead = f"pass --percent {self._stem(first)}" if self.flags else "divide it by 100"
+                instead += ", if it is a percentage and no other number"
             raise DataError(
                 f"{first!r} looks like {'percentages' if percent else 'logits'}, not probabilities: "
                 f"{self.outside:,} of {self.rows:,} rows lie outside [0, 1]",
-                hint="divide it by 100, if it is a percentage and no other number" if percent else instead,
+                hint=instead,
             )
 
     def _stem(self, first: str) -> str:

@@ -17,7 +17,7 @@ from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
 from calcli.tables.labels import Labels, class_text, positive_class
 from calcli.tables.paths import reading
 from calcli.tables.scales import ENOUGH, SOME, outside
-from calcli.tables.source import Source
+from calcli.tables.source import Source, call_in
 
 DOUBTFUL = ("y_pred", "prediction")
 """Stems that libraries give to predicted classes too; other names come first."""
@@ -340,8 +340,11 @@ def per_class(
 
 
 def _ends(names: Sequence[str], stem: str) -> dict[str, str]:
-    """The columns ``<stem>_<end>``, by their ends."""
-    return {end: name for name in names if (end := name.removeprefix(f"{stem}_")) not in ("", name)}
+    """The columns ``<stem>_<end>``, by their ends; of ``exp(<stem>)`` those that are ``exp(<stem>_<end>)``."""
+    call = call_in(stem)
+    before, after = (f"{stem}_", "") if call is None else (f"{call[0]}({call[1]}_", ")")
+    inside = (name for name in names if name.startswith(before) and name.endswith(after))
+    return {end: name for name in inside if (end := name.removeprefix(before).removesuffix(after))}
 
 
 def _unlabelled(ends: Mapping[str, str]) -> Labels:
@@ -415,4 +418,9 @@ def _refuse_without_score(names: Sequence[str], spec: ClassSpec, rows: FirstRows
 def score_named(name: str, classes: Sequence[Label], score: Score) -> bool:
     """Whether a column is named like a score."""
     ends = {class_text(label) for label in classes} | {str(index) for index in range(len(classes))}
-    return name in STEMS or name in score.columns or any(end in ends for stem in STEMS for end in _ends([name], stem))
+    held = {call[1] for column in score.columns if (call := call_in(column)) is not None}
+    return (
+        name in STEMS
+        or name in held.union(score.columns)
+        or any(end in ends for stem in STEMS for end in _ends([name], stem))
+    )

@@ -199,7 +199,7 @@ class _Rows:
                 raise self._failure from None
             if outlet.error is not None:
                 raise outlet.error from None
-            if near is not None and os.statvfs(near).f_bavail == 0:  # polars does not always report it
+            if near is not None and shutil.disk_usage(near).free == 0:  # polars does not always report it
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
             raise
 

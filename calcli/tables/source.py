@@ -3,7 +3,8 @@
 A `Source` owns the temporary copies of inputs that cannot be read twice, and deletes them when it is closed.
 
 Its columns are those that are stored and those that a path names: ``response.logprobs[0]`` is an item of a list in a
-field of the column ``response``, and ``exp(PATH)`` is the probability whose logarithm the path or column holds.
+field of the column ``response``, ``exp(PATH)`` is the probability whose logarithm the path or column holds, and
+``percent(PATH)`` that of which it holds a hundred times.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Data: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Fr
 Schema: TypeAlias = Mapping[str, pl.DataType]
 
 ITEM = re.compile(r"\[(-?\d{1,9})\]")
-EXP = re.compile(r"exp\((.+)\)", re.DOTALL)
+CALL = re.compile(r"(exp|percent)\((.+)\)", re.DOTALL)
 
 NO_INPUTS = Inputs((), None)
 NO_ARROW_TYPES = ArrowTypes()
@@ -185,10 +186,16 @@ class Source:
                     continue
                 raise
             if found is not None:
-                self.raw = self.raw.with_columns(found.values.alias(name))
-                self._computed[name] = found
-                for cached in ("columns", "schema"):
-                    self.__dict__.pop(cached, None)
+                self.compute(name, found)
+
+    def compute(self, name: str, found: Computed) -> None:
+        """Add a column that is computed from others, unless there is one of that name."""
+        if name in self.columns:
+            return
+        self.raw = self.raw.with_columns(found.values.alias(name))
+        self._computed[name] = found
+        for cached in ("columns", "schema"):
+            self.__dict__.pop(cached, None)
 
     def named(self, name: str, flag: str) -> str:
         """The column that `flag` names, computed if need be; an error if there is none."""
@@ -368,10 +375,10 @@ class Computed(NamedTuple):
     dtype: pl.DataType
 
 
-def logarithm_of(name: str) -> str | None:
-    """The column or path in ``exp(...)``; None for other names."""
-    found = EXP.fullmatch(name)
-    return None if found is None else found[1]
+def call_in(name: str) -> tuple[str, str] | None:
+    """The function of ``exp(PATH)`` or ``percent(PATH)``, and the column or path; None for other names."""
+    found = CALL.fullmatch(name)
+    return None if found is None else (found[1], found[2])
 
 
 def computed(name: str, schema: Schema) -> Computed | None:
@@ -379,15 +386,19 @@ def computed(name: str, schema: Schema) -> Computed | None:
 
     A field or an item that a row lacks is null.
     """
-    inner = logarithm_of(name)
-    if inner is None:
+    call = call_in(name)
+    if call is None:
         return _at(name, schema)
+    function, inner = call
     found = Computed(pl.col(inner), schema[inner]) if inner in schema else _at(inner, schema)
     if found is None:
         raise DataError(f"{name}: {unknown_name('column', inner, schema)}")
     if not (found.dtype.is_numeric() or found.dtype == pl.String):
         raise DataError(f"{name}: {inner!r} is {found.dtype}, not a number", hint=hint_inside(inner, found.dtype))
-    return Computed(found.values.cast(pl.Float64, strict=False).exp(), pl.Float64())
+    if function == "exp":
+        return Computed(found.values.cast(pl.Float64, strict=False).exp(), pl.Float64())
+    numbers = found.values.str.strip_chars(" %") if found.dtype == pl.String else found.values
+    return Computed(numbers.cast(pl.Float64, strict=False) / 100.0, pl.Float64())
 
 
 def hint_inside(name: str, dtype: pl.DataType) -> str | None:

@@ -20,12 +20,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import polars as pl
 import pyarrow as pa
 
 from calcli.errors import DataError, FileSystemError
+from calcli.extras import require
 from calcli.files import as_text, create_locked, remove_folder_unless_locked
 from calcli.places import Database, Lake, Url, external_tables, stores
-from calcli.tables.paths import BLANK, JSON, InputFile, compression_of, one_line, reading
+from calcli.tables.paths import BLANK, JSON, InputFile, compression_of, is_workbook, one_line, reading
 
 CHUNK = 1 << 20
 
@@ -84,11 +86,25 @@ class Spool:
                 raise FileSystemError("cannot read standard input: it is closed")
             return self._unpacked(self._copy(sys.stdin.buffer), file.name)
         here = file.path if isinstance(file.path, Path) else self._fetch(file.path)
+        if is_workbook(file.path):
+            return self._sheet(here, file.name)
         with here.open("rb") as stream:  # fails now, not in the middle of a query, if it may not be read
             if (compression := compression_of(file.path)) is not None:
                 return self._unpack(stream, compression, file.name)
             path = here if here.is_file() else self._copy(stream)
         return path if file.format in ("parquet", "ipc") else self._unpacked(path, file.name)
+
+    def _sheet(self, workbook: Path, name: str) -> Path:
+        """The first sheet of a workbook."""
+        require("fastexcel", f"{name}, a workbook,")
+        from fastexcel import FastExcelError
+
+        path = self._new_path()
+        try:
+            pl.read_excel(workbook, engine="calamine").write_parquet(path)
+        except (pl.exceptions.PolarsError, FastExcelError) as error:
+            raise DataError(f"{name}: its first sheet is no table: {one_line(error)}") from error
+        return path
 
     def _fetch(self, where: Url | Database | Lake) -> Path:
         path = self._fetched[where] = self._new_path()
@@ -133,7 +149,7 @@ class Spool:
 
     def _lines(self, array: Path, name: str) -> Path:
         path = self._new_path()
-        with array.open(encoding="utf-8-sig") as stream, path.open("w", encoding="utf-8") as copy:
+        with array.open(encoding="utf-8-sig") as stream, path.open("w", encoding="utf-8", newline="\n") as copy:
             copy.writelines(lines_of(stream, name))
         return path
 
@@ -174,8 +190,8 @@ class Spool:
 
 
 def _remove(folder: Path, lock: IO[bytes]) -> None:
+    lock.close()  # first, as Windows removes no file that is open
     shutil.rmtree(folder, ignore_errors=True)
-    lock.close()
 
 
 def is_array(path: Path) -> bool:

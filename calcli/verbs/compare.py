@@ -18,7 +18,9 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.catalog import MetricSpec
+from calcli.metrics.joint_test import quantile
 from calcli.metrics.multiple import standings
+from calcli.metrics.paired import Z975
 from calcli.models.held_out import Holdout, split_rows
 from calcli.models.model_selection import (
     IDENTITY,
@@ -39,7 +41,7 @@ from calcli.reports.measuring import (
     raw_probabilities,
     report_on,
 )
-from calcli.reports.schema import Report, ScoreRow, ScoreSource, Seconds
+from calcli.reports.schema import Difference, Report, ScoreRow, ScoreSource, Seconds
 from calcli.tables.binding_types import Flags
 from calcli.tables.request import BadRows, ColumnsRequest, Engine, check_master
 from calcli.tables.source import Data
@@ -174,6 +176,8 @@ def _compare(request: CompareRequest, asked: _Asked, rows: TrialRows, listener: 
     else:
         with stage(listener, "measuring"):
             measured, data = trial.here(contenders, judgement, held_out, splits.folds)
+        many = len(contenders) - 1
+        measured = replace(measured, differences=_given_chosen(measured.differences, choice.name, many))
     scores = _with_standings(measured.scores, outcomes, asked.criterion, held_out, request.seed)
     report = report_on(
         "compare",
@@ -191,6 +195,24 @@ def _compare(request: CompareRequest, asked: _Asked, rows: TrialRows, listener: 
         ),
     )
     return report, choice
+
+
+def _given_chosen(differences: Sequence[Difference], chosen: str, many: int) -> tuple[Difference, ...]:
+    """The differences; those of the chosen method and no calibration allow for a choice among so many methods.
+
+    The end of the interval that luck has moved lies so far out that not one of as many methods would pass it in 97.5 %
+    of tables, whichever is chosen and however alike they are (Bonferroni).
+    """
+
+    def allowing(one: Difference) -> Difference:
+        if {one.score, one.versus} != {chosen, IDENTITY} or one.value is None or one.lo is None or one.hi is None:
+            return one
+        further = max(1.0, quantile(1.0 - 0.025 / many) / Z975)
+        lo, hi = ((end - one.value) * further + one.value for end in (one.lo, one.hi))
+        p = None if one.p is None else min(1.0, many * one.p)
+        return replace(one, hi=hi, p=p) if one.value < 0.0 else replace(one, lo=lo, p=p)
+
+    return tuple(map(allowing, differences))
 
 
 def _kinds(request: CompareRequest) -> tuple[Kind, ...]:

@@ -17,6 +17,7 @@ from calcli.artifacts import strictjson
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
 from calcli.errors import FileSystemError, UsageError
+from calcli.locks import sync_directory
 from calcli.models.base import Model
 from calcli.numeric.e_process import EProcess, Night, between_nights
 from calcli.places import Url, stores
@@ -116,7 +117,7 @@ class DriftLog:
         content = (json.dumps(as_json(state), allow_nan=False) + "\n").encode()
         if isinstance(path, Path):
             files.replace(path, content)
-            files.sync_directory(path.absolute().parent)
+            sync_directory(path.absolute().parent)
             return
         try:
             stores.put(path, content, instead_of=version)

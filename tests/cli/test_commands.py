@@ -241,6 +241,24 @@ def test_rules_that_move_most_come_first_and_json_has_all(here: Path, run: Run) 
     assert "chosen" in run("inspect", "trees")[1]
 
 
+def test_effects_are_drawn_as_a_picture_and_on_a_page(here: Path, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    site, logit = rng.integers(0, 4, 2000), rng.normal(size=2000)
+    label = rng.random(2000) < 1 / (1 + np.exp(-logit - np.where(site % 2, 1.5, -1.5)))
+    columns = {"label": label.astype(int), "logit": logit, "site": [f"$s{place}" for place in site]}
+    pl.DataFrame(columns).write_parquet("sites.parquet")
+    assert run("fit", "-q", "sites.parquet", "-m", "effects", "--holdout", "none", "-o", "sites.effects")[0] == 0
+    assert run("inspect", "sites.effects", "--rules", "-o", "sites.svg")[0] == 0
+    assert all(f"<!-- $s{place} -->" in Path("sites.svg").read_text() for place in range(4))
+    assert run("inspect", "sites.effects", "--rules", "-o", "sites.html")[0] == 0
+    page = Path("sites.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "<!-- $s3 -->" in page
+    assert run("inspect", "sites.effects", "-o", "sites.svg")[0] == 2
+    assert run("inspect", "sites.effects", "--rules", "-o", "sites.txt")[0] == 2
+    assert run("inspect", "train.platt", "--rules", "-o", "sites.svg")[0] == 2
+
+
 def test_inspect_shows_the_prior_shift(here: Path, run: Run) -> None:
     assert "prior " not in run("inspect", "train.platt")[1]
     words = ("fit", "-q", "train.parquet", "--method", "platt", "--prior-shift", "0.05", "-o", "shifted")
@@ -337,3 +355,23 @@ def test_nested_records_from_the_fit_to_the_gate(tmp_path: Path, monkeypatch: py
     assert json.loads(out)["binding"]["score"] == {"kind": "prob", "columns": ["exp(out.lp[0])"]}
     code, _, err = run("fit", "rows.jsonl", "--prob", "out.lps[0]", "--label", "ok.right")
     assert (code, err.count("\n")) == (3, 1)
+
+
+def test_a_report_in_a_file_is_the_one_on_stdout(here: Path, run: Run) -> None:
+    words = ("evaluate", "train.parquet", "--metrics", "nll", "-q")
+    for name, form in (("r.json", "json"), ("r.csv", "csv"), ("r.md", "markdown"), ("r.txt", "table")):
+        code, out, _ = run(*words, "-o", name)
+        assert (code, out) == (0, "")
+        shown, kept = run(*words, "--format", form)[1], Path(name).read_text()
+        if form == "json":
+            shown, kept = ({**json.loads(text), "seconds": 0} for text in (shown, kept))
+        assert kept == shown
+    code, _, err = run(*words, "-o", "r.html")
+    assert (code, "--html r.html" in err) == (2, True)
+    assert run(*words, "-o", "nowhere/r.json")[0] == 7
+
+
+def test_an_export_in_a_file_is_the_one_on_stdout(here: Path, run: Run) -> None:
+    run("fit", "train.parquet", "-m", "platt", "-o", "kept")
+    run("export", "kept", "-o", "kept.sql")
+    assert Path("kept.sql").read_text() == run("export", "kept")[1]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from calcli.decisions.choice import choose
+from calcli.decisions.goal import DecisionGoal
+from calcli.decisions.measure import Rows
 from calcli.decisions.targets import NEVER, RATES, Target, budget_threshold, certify, decided, expected, grid
 from calcli.errors import UsageError
 
@@ -116,6 +121,32 @@ def test_weights_of_any_scale_choose_the_same(text: str, scale: float) -> None:
     )
     assert one.place is not None
     assert other == one
+
+
+def test_a_refusal_blames_the_weights_only_where_rows_of_one_weight_would_do() -> None:
+    """Of a recall of 0.9 no fewer than 29 rows can be sure, as 0.9^28 > 0.05; a row with nearly all weight is one."""
+    prob, label = drawn(np.random.default_rng(0), 400)
+    heavy = np.where(np.arange(400) == np.flatnonzero(label)[0], 1e6, 1.0)
+    goal = DecisionGoal(target="recall >= 0.9")
+    why = choose(goal, Rows(prob, label, heavy), 0).why
+    said = re.search(r"; the weights are why: the (\d+) rows that this rate is about say as much as (\d+) of one", why)
+    assert said is not None
+    assert int(said[1]) == label.sum()
+    assert int(said[2]) < 29
+    assert choose(goal, Rows(prob, label, np.ones(400)), 0).policy is not None
+    few = np.flatnonzero(label)[:28]
+    unsure = choose(goal, Rows(prob[few], label[few], np.full(28, 3.0)), 0)
+    assert unsure.policy is None
+    assert "weights" not in unsure.why
+
+
+@pytest.mark.parametrize("weight", [None, 3.0])
+def test_a_threshold_below_all_scores_counts_no_row_twice(weight: float | None) -> None:
+    """28 positive rows, none of them missed, do not show a recall of 0.9, and 29 do: 0.9^28 > 0.05 > 0.9^29."""
+    prob = np.linspace(0.3, 0.9, 29)
+    for count in (28, 29):
+        rows = Rows(prob[:count], np.ones(count, np.int64), None if weight is None else np.full(count, weight))
+        assert (choose(DecisionGoal(target="recall >= 0.9"), rows, 0).policy is not None) == (count == 29)
 
 
 def test_without_confidence_a_target_breaks_as_often_as_not() -> None:

@@ -67,6 +67,8 @@ def test_other_labels_give_what_rows_with_these_labels_give(metric, classes):
     prob = rng.random(300) if classes == 2 else rng.dirichlet(np.ones(3), 300)
     clusters = Clusters(rng.integers(0, 7, 300), 7, "drawn")
     rows = Scored(rng.integers(0, classes, 300), prob, rng.integers(1, 3, 300).astype(float), clusters)
+    if classes == 2:  # by weights that depend on labels these would change too
+        rows = replace(rows, weight=None)
     uniform, options = rng.random(300), Options(bin_size=60)
     if classes == 2:
         label = uniform < prob
@@ -75,6 +77,18 @@ def test_other_labels_give_what_rows_with_these_labels_give(metric, classes):
     resampler = Resampler(rows, [metric], options)
     expected = value(metric, replace(rows, label=label.astype(np.int64)), options)
     assert resampler.by_chance(uniform, [metric.name])[metric.name] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["ece", "classwise_ece"])
+def test_by_chance_a_row_weighs_as_the_label_that_it_is_drawn_with(reduction: str) -> None:
+    """Of one score p the ECE is |sum w (y - p)| / sum w, and the sum nearly normal: its variance is n p (1 - p) 10."""
+    rng, p, count = np.random.default_rng(0), 0.2, 2000
+    label = (rng.random(count) < 10 * p / (1 - p + 10 * p)).astype(np.int64)
+    rows = Scored(label, np.full(count, p), np.where(label == 1, 1.0, 10.0))
+    resampler = Resampler(rows, [catalog.find(reduction)], Options())
+    drawn = [resampler.by_chance(rng.random(count), [reduction])[reduction] for _ in range(2000)]
+    normal = np.sqrt(2 / np.pi * count * p * (1 - p) * 10) / rows.weights.sum()
+    assert np.mean(drawn) == pytest.approx(normal, rel=0.06)
 
 
 @given(binary_rows(least=2), st.integers(0, 2**32 - 1))

@@ -6,7 +6,7 @@ from scipy import stats
 
 from calcli.metrics.base import Scored
 from calcli.metrics.joint_test import GapSums
-from calcli.metrics.multiple import adjusted, by_group, holm, of_cells, standings
+from calcli.metrics.multiple import DOUBT, adjusted, by_group, holm, of_cells, standings
 from calcli.metrics.paired import MOST_UNITS
 
 
@@ -127,7 +127,7 @@ def test_two_scores_are_the_normal_distribution_of_their_difference():
     first = rng.normal(0, 1, 900)
     second = first + rng.normal(0.02, 0.5, 900)
     gap = second - first
-    oracle = stats.norm.cdf(gap.mean() / (gap.std(ddof=1) / 30))
+    oracle = stats.norm.cdf(gap.mean() / (gap.std(ddof=1) / 30) / np.sqrt(DOUBT))
     found = standings([first, second], None)
     assert found[0].best == pytest.approx(oracle, abs=0.04)
     assert found[0].best + found[1].best == pytest.approx(1.0)
@@ -149,7 +149,7 @@ def test_many_rows_are_put_together_without_another_variance():
     first = rng.normal(0, 1, rows)
     second = first + rng.normal(0.004, 0.5, rows)
     gap = second - first
-    oracle = stats.norm.cdf(gap.mean() / (gap.std(ddof=1) / np.sqrt(rows)))
+    oracle = stats.norm.cdf(gap.mean() / (gap.std(ddof=1) / np.sqrt(rows)) / np.sqrt(DOUBT))
     assert standings([first, second], None)[0].best == pytest.approx(oracle, abs=0.04)
 
 

@@ -99,15 +99,31 @@ def test_certain_and_wrong_is_no_chi_squared():
     assert hosmer_lemeshow(Scored(np.array([0, 0]), np.array([0.0, 0.0])), DEFAULT).value == 0.0
 
 
-@given(binary_rows(weighted=True))
+@given(binary_rows(weighted=False))
 def test_spiegelhalter_by_its_formula(rows):
-    p, y, w = rows.prob, rows.label, rows.weight
-    variance = (w**2 * (1 - 2 * p) ** 2 * p * (1 - p)).sum()
+    p, y = rows.prob, rows.label
+    variance = ((1 - 2 * p) ** 2 * p * (1 - p)).sum()
     found = spiegelhalter_z(rows, DEFAULT)
     if variance > 1e-20:
-        z = (w * (y - p) * (1 - 2 * p)).sum() / np.sqrt(variance)
+        z = ((y - p) * (1 - 2 * p)).sum() / np.sqrt(variance)
         assert found.value == pytest.approx(z, rel=1e-9, abs=1e-9)
         assert found.p == pytest.approx(2 * stats.norm.sf(abs(z)), rel=1e-6, abs=1e-300)
+
+
+@pytest.mark.parametrize("positive", [1.0, 0.1, 20.0])
+def test_a_gap_varies_by_the_product_of_the_weights_of_both_labels(positive: float) -> None:
+    """Drawn anew, a row weighs as its label does: its gap is then positive (1 - p) or -p, on average 0."""
+    rng = np.random.default_rng(0)
+    p = rng.choice(np.linspace(0.05, 0.45, 5), 1000)
+    label = (rng.random(1000) < p / (p + positive * (1 - p))).astype(np.int64)
+    w = np.where(label == 1, positive, 1.0)
+    gap, variance = w * (label - p), positive * p * (1 - p)
+    rows = Scored(label, p, w)
+    z = (gap * (1 - 2 * p)).sum() / np.sqrt((variance * (1 - 2 * p) ** 2).sum())
+    assert spiegelhalter_z(rows, DEFAULT).value == pytest.approx(z, rel=1e-9)
+    # The score has five values, and so each of Hosmer and Lemeshow's groups that are not empty.
+    groups = [gap[p == one].sum() ** 2 / variance[p == one].sum() for one in np.unique(p)]
+    assert hosmer_lemeshow(rows, DEFAULT).value == pytest.approx(sum(groups), rel=1e-9)
 
 
 def test_over_confidence_has_a_positive_z():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -35,18 +36,22 @@ def test_what_is_not_shown_to_be_better_is_not() -> None:
     assert "no method" in chosen.why
 
 
-def test_the_evidence_is_a_ratio_of_likelihoods() -> None:
-    """That of the pool, whose weights follow from other rows: so many rows of 0.9 in place of 0.5 are enough."""
-    names = []
-    for count in range(4, 20):
-        rows = Batch(np.zeros(count), np.ones(count, dtype=np.int64))
-        prob = {"identity": np.full(count, 0.5), "platt": np.full(count, 0.9)}
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_the_evidence_is_a_ratio_of_likelihoods(classes: int) -> None:
+    """That of the pool, whose weights follow from other rows: 20 sqrt(K - 1) times as likely is enough."""
+    names, asked = [], EVIDENCE + np.log(np.sqrt(classes - 1))
+    for count in range(4, 30):
+        rows = Batch(np.zeros(count if classes == 2 else (count, classes)), np.ones(count, dtype=np.int64))
+        prob = {"identity": np.full(rows.score.shape, 0.5), "platt": np.full(rows.score.shape, 0.9)}
+        if classes > 2:
+            prob = {name: np.where(np.arange(classes) == 1, p, (1 - p) / (classes - 1)) for name, p in prob.items()}
         found = MethodSelection(prob, rows, np.arange(count) % 2, metrics.find("nll"), 5)
         chosen = found.choose()
         mixed = replace(chosen, name="pool")
-        nats = float(np.log(found.predicted(mixed) / 0.5).sum())
-        assert (chosen.name == "identity") == (nats < EVIDENCE)
-        assert found.least_gain(mixed) == pytest.approx(EVIDENCE / count)
+        pooled = found.predicted(mixed)
+        nats = float(np.log((pooled if classes == 2 else pooled[:, 1]) / 0.5).sum())
+        assert (chosen.name == "identity") == (nats < asked)
+        assert found.least_gain(mixed) == pytest.approx(asked / count)
         names.append(chosen.name)
     assert names[0] == "identity"
     assert names[-1] != "identity"
@@ -81,3 +86,39 @@ def test_two_that_err_in_different_places_are_mixed() -> None:
     assert chosen.name == "pool"
     assert set(chosen.weights) == {"platt", "beta"}
     assert sum(chosen.weights.values()) == pytest.approx(1.0)
+
+
+def test_what_a_limit_costs_is_said() -> None:
+    """The best keeps no order; of those that do, two know half of the rows each, and only one of them is on sums."""
+    rng = np.random.default_rng(3)
+    truth, side = rng.normal(0, 2, 4000), rng.random(4000) < 0.5
+    label = (rng.random(4000) < 1 / (1 + np.exp(-truth))).astype(np.int64)
+    known = 1 / (1 + np.exp(-truth))
+    prob = {
+        "identity": np.full(4000, 0.5),
+        "beta": np.where(side, known, 0.5),
+        "isotonic-centered": np.where(side, 0.5, known),
+        "boost": known,
+    }
+    every = MethodSelection(prob, Batch(truth, label), folds(4000, 5, rng), metrics.find("nll"), 5)
+    assert every.choose().name == "boost"
+    assert every.limited(None, simple=False)[1:] == (every.choose(), None)
+
+    among, chosen, cost = every.limited("monotone", simple=False)
+    assert set(among.prob) == {"identity", "beta", "isotonic-centered"}
+    assert chosen.name == "pool"
+    difference = log_loss(among.predicted(chosen), label) - log_loss(known, label)
+    half = 1.96 * difference.std() / np.sqrt(4000)
+    assert cost is not None
+    value, lo, hi = map(float, re.findall(r"\d\.\d{5}", cost)[:3])
+    assert value == pytest.approx(difference.mean(), abs=1e-5)
+    assert (lo, hi) == (pytest.approx(value - half, rel=0.02), pytest.approx(value + half, rel=0.02))
+    assert cost.startswith("--for monotone costs")
+
+    _, single, cost = every.limited("monotone", simple=True)
+    mean = {name: log_loss(one, label).mean() for name, one in among.prob.items()}
+    assert (single.name, single.weights) == (min(mean, key=lambda name: mean[name]), {single.name: 1.0})
+    assert str(cost).startswith("--for monotone --simple costs")
+    assert every.limited("rules", simple=False)[1].name == "boost"
+    assert every.limited("sql", simple=False)[2] == "--for sql costs nothing: what is best of all can do that"
+    assert every.limited("spark", simple=False)[1].name in ("beta", "isotonic-centered")  # pools are on no sums

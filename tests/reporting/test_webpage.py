@@ -180,7 +180,7 @@ def test_compared() -> None:
     )
     header, *rows = read(made).tables[0]
     assert header == ["", "nll", "gain", "95 % interval", "fit"]
-    assert "is the best in" not in words(made)
+    assert "is the best with" not in words(made)
     shares = {"platt": (0.4, True), "beta": (0.597, True), "identity": (0.003, False)}
     sure = replace(
         made,
@@ -190,7 +190,7 @@ def test_compared() -> None:
         ),
         differences=(*made.differences, Difference("beta", "platt", "nll", -0.01, -0.02, 0.005, None)),
     )
-    assert "platt is the best in 40 % of bootstrap samples; not significantly worse: beta" in (words(sure))
+    assert "platt is the best with a probability of 40 %; not significantly worse: beta" in (words(sure))
     assert read(sure).tables[0] == [
         ["", "nll", "gain", "95 % interval", "behind", "95 % interval", "best", "fit"],
         ["beta *", "0.3900", "", "", "-0.0100", "-0.0200 to +0.0050", "60 %", ""],

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import polars as pl
 import pytest
 
-from calcli.errors import UsageError
+from calcli.errors import DataError, UsageError
 from calcli.tables.paths import compression_of, format_of
+from calcli.tables.source import open_source
 
 
 @pytest.mark.parametrize(
@@ -35,3 +39,14 @@ def test_what_is_given_wins_and_must_be_known() -> None:
 
 def test_compression() -> None:
     assert [compression_of(name) for name in ("a.csv.gz", "a.csv.ZST", "a.csv")] == ["gzip", "zstd", None]
+
+
+def test_the_first_sheet_of_a_workbook_is_a_table(tmp_path: Path) -> None:
+    pytest.importorskip("fastexcel")
+    frame = pl.DataFrame({"label": [0, 1, 1], "prob": [0.25, 0.5, None], "city": ["a", None, "é"]})
+    frame.write_excel(tmp_path / "rows.xlsx")
+    with open_source(tmp_path / "rows.xlsx") as source:
+        assert source.raw.collect().rows() == frame.rows()
+    (tmp_path / "bad.xlsx").write_bytes(b"PK none")
+    with pytest.raises(DataError, match=r"bad\.xlsx: its first sheet is no table"):
+        open_source(tmp_path / "bad.xlsx")

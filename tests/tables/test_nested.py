@@ -47,6 +47,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
         ("exp(out.lp[0])", [math.exp(-0.5), None, None]),
         ("exp(resps[0][0])", [math.exp(-0.25), None, None]),
         ("exp(a.b)", [math.exp(7), math.exp(8), math.exp(9)]),
+        ("percent(a.b)", [0.07, 0.08, 0.09]),
         ("a.b", [7, 8, 9]),
     ],
 )
@@ -58,6 +59,23 @@ def test_a_path_names_what_python_finds_there(source: Source, path: str, values:
         assert found.schema[path] == source.schema[path]
     assert path in source.columns
     assert source.stored == ("id", "out", "resps", "a.b")
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_percentages_are_probabilities_divided_by_a_hundred(as_text: bool, classes: int) -> None:
+    prob = np.random.default_rng(0).dirichlet(np.ones(classes), 60).round(3)
+    columns = {f"q_{index}": prob[:, index] for index in range(classes)} if classes > 2 else {"q": prob[:, 1]}
+    held = {
+        name: [f"{100 * one:.1f} %" for one in values] if as_text else 100 * values for name, values in columns.items()
+    }
+    label = pl.Series("label", np.arange(60) % classes)
+    batches = []
+    for frame, flags in ((pl.DataFrame(held), Flags(percent="q")), (pl.DataFrame(columns), Flags(prob="q"))):
+        with open_source(frame.insert_column(0, label)) as source:
+            batches.append(load(source, bind(source, flags), features=True).batch)
+    np.testing.assert_allclose(batches[0].score, batches[1].score, rtol=1e-12)
+    assert not batches[0].features
 
 
 def test_a_column_of_that_very_name_wins() -> None:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import norm
 from sklearn.metrics import log_loss
 
 import calcli
@@ -19,6 +20,7 @@ from calcli.metrics.paired import paired
 from calcli.metrics.proper import nll
 from calcli.models import model_selection, workers
 from calcli.numeric.seeded import folds, stream
+from calcli.reports.schema import Difference
 from calcli.verbs.compare import CompareRequest, compare
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
@@ -201,6 +203,25 @@ def test_how_sure_the_choice_is(here: Path, by: str | None) -> None:
     assert not result.report.score("identity").as_good
     page = json.loads(json.dumps(result.report.to_json(), allow_nan=False))
     REPORT_SCHEMA.validate(page)
+
+
+def test_the_gain_of_the_winner_allows_for_the_choice(here: Path) -> None:
+    """Of m methods the end that luck has moved is the one of an interval at 1 - 0.05 / m (Bonferroni)."""
+
+    def gain(methods: str) -> Difference:
+        result = run("train.parquet", methods=methods)
+        assert result.choice.name == "platt"
+        about = ("platt", "identity", "nll")
+        (one,) = (one for one in result.report.differences if (one.score, one.versus, one.metric) == about)
+        return one
+
+    alone, among = gain("platt"), gain("platt,isotonic,histogram,bbq")
+    assert alone.value == among.value
+    assert alone.lo == among.lo
+    assert alone.value is not None
+    assert alone.hi is not None
+    assert among.hi is not None
+    assert among.hi - alone.value == pytest.approx((alone.hi - alone.value) * norm.isf(0.025 / 4) / norm.isf(0.025))
 
 
 def test_the_reason_quotes_no_losses(here: Path) -> None:
