@@ -14,6 +14,9 @@ from pathlib import Path
 import nox
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+OF_THE_BASE = ("artifacts", "decisions", "metrics", "numeric", "reports", "tables", "test_windows.py")
+"""The tests that need no extra."""
+
 nox.options.sessions = ["base"]
 nox.options.default_venv_backend = "venv"
 
@@ -23,9 +26,9 @@ if shutil.which("pyenv"):  # it hides all interpreters but one
 
 @nox.session(python=PYTHONS)
 def base(session: nox.Session) -> None:
-    """Run the tests with the base alone, at the newest versions that are admitted."""
+    """Run the tests of the base, which need no extra, at the newest versions that are admitted."""
     session.install(".[test]")
-    session.run("python", "-m", "pytest", *session.posargs)
+    session.run("python", "-m", "pytest", *(session.posargs or [f"tests/{name}" for name in OF_THE_BASE]))
 
 
 @nox.session(python=PYTHONS)

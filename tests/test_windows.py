@@ -19,7 +19,9 @@ ROOT = Path(__file__).parents[1]
 
 LIKE_WINDOWS = """
 import errno, fcntl, os, shutil, signal, sys, tempfile, types
-import matplotlib.pyplot, numba, numpy, polars, pyarrow.parquet, rich.progress, scipy.optimize, sklearn.cluster, typer
+import contextlib, numba, numpy, polars, pyarrow.parquet, rich.progress, scipy.optimize, sklearn.cluster, typer
+with contextlib.suppress(ImportError):
+    import matplotlib.pyplot
 
 flock, fcntl_ = fcntl.flock, fcntl
 
@@ -79,7 +81,7 @@ run("apply", folder + "/art", data, "-o", folder + "/out.csv", "--quiet")
 run("apply", folder + "/art", data, "-o", folder + "/out.csv", "--quiet")
 run("apply", folder + "/art", data, "-o", folder + "/out.jsonl", "--quiet")
 run("evaluate", folder + "/out.jsonl", "--score", "calibrated", "--label", "label", "--quiet")
-run("diagram", data, "--with", folder + "/art", "-o", folder + "/page.svg", "--quiet")
+run("diagram", data, "--with", folder + "/art", "-o", folder + "/page.html", "--quiet")
 run("evaluate", "sample_data/test.parquet", "--drift", folder + "/art", "--quiet")
 run("refit", folder + "/art", data, "--quiet", code=1)  # a fit of the same rows is no better
 assert not [name for name in os.listdir(folder) if name.endswith(".tmp")], os.listdir(folder)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from calcli.cli.output import Answer, bound
 from calcli.cli.results import numbers_table, of_report, two_headers
-from calcli.cli.screen import Screen, fact_list, notes, wrapped
+from calcli.cli.screen import Screen, fact_list, notes, table, wrapped
 from calcli.reporting import facts
-from calcli.reporting.tables import Findings
+from calcli.reporting.tables import Findings, Table, of_differences
 from calcli.reporting.typesetting import NOTHING, settings
 
 if TYPE_CHECKING:
@@ -66,12 +66,23 @@ def evaluated(report: Report) -> Answer:
         return [
             *(line for ensemble in ensembles for line in wrapped(_sentence(ensemble), screen.prose)),
             *("", *numbers_table(findings, screen)),
+            *(
+                line
+                for each in _others(report, ensembles)
+                for line in ("", screen.bold(each.title), *table(each, screen))
+            ),
             *("", *_rejection(report, ensembles, screen)),
             *("", *fact_list(facts.measured(report.data, report.binding), screen)),
             *("", *notes([(name, _ENSEMBLE_METRICS[name]) for name in report.definitions], screen)),
         ]
 
     return of_report(report, lines)
+
+
+def _others(report: Report, ensembles: Sequence[ScoreRow]) -> Iterator[Table]:
+    """The differences of the other ensembles from the first."""
+    others = (one for one in report.differences if one.versus == ensembles[0].name)
+    return of_differences(others, Findings.of_report(report).digits)
 
 
 def _sentence(score: ScoreRow) -> str:

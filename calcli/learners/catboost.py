@@ -22,7 +22,7 @@ from calcli.errors import FitError
 from calcli.learners import cbm
 from calcli.learners.encoding import feature_codes, merged
 from calcli.numeric.links import log_softmax
-from calcli.numeric.seeded import held_out, in_class_order, row_keys, stream
+from calcli.numeric.seeded import held_out, in_class_order, row_keys, score_columns, stream, sure_columns
 from calcli.numeric.threads import threads
 
 if TYPE_CHECKING:
@@ -242,8 +242,12 @@ def surrogate(batch: Batch, seed: int) -> CatBoost | None:
     from their values.
     """
     target = _target(batch.score)
-    keys = row_keys(np.column_stack([target, feature_codes(batch.features)]), seed, "surrogate")
-    first, weight = merged(keys, batch.weights)
+    codes = feature_codes(batch.features)
+    keys, order = (
+        row_keys(np.column_stack([*columns, codes]), seed, "surrogate")
+        for columns in (score_columns(target), sure_columns(target))
+    )
+    first, weight = merged(keys, batch.weights, order)
     rows = batch.take(first)
     varied = [name for name, column in rows.features.items() if len(np.unique(column.values, equal_nan=True)) > 1]
     if not varied or not np.ptp(target[first], axis=0).max() > 0:

@@ -114,10 +114,13 @@ def _common_levels(column: Column, weight: FloatArray) -> tuple[str, ...]:
     return tuple(sorted(heaviest_levels(column, level_weights(column, weight), least=least, most=MOST_LEVELS)))
 
 
-def merged(keys: NDArray[np.uint64], weight: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The first of the rows of each key, in the order of the keys, and their weight together."""
+def merged(
+    keys: NDArray[np.uint64], weight: FloatArray, order: NDArray[np.uint64] | None = None
+) -> tuple[IntArray, FloatArray]:
+    """The first of the rows of each key, in the order of the keys or of other ones, and their weight together."""
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    return first, totals(place, weight)
+    rank = np.argsort((keys if order is None else order)[first], kind="stable")
+    return first[rank], totals(place, weight)[rank]
 
 
 def feature_codes(features: Mapping[str, Column]) -> FloatArray:

@@ -100,6 +100,14 @@ SCALING = (
         multiclass="native",
     ),
     _scaling(
+        "svs",
+        "matrix:Svs",
+        6,
+        "Berta et al. 2026",
+        "structured vector scaling: temperature, then a slope and an intercept for each class, shrunk to none",
+        multiclass="native",
+    ),
+    _scaling(
         "dirichlet",
         "matrix:Dirichlet",
         7,

@@ -199,7 +199,9 @@ class Scored:
     """Of the rows, for metrics that have them as bins."""
 
     edges: IntArray | None = None
-    """Pairs of rows that are linked, each once, for metrics that look at them."""
+    """Pairs of rows that are linked, each once, for metrics that look at them; or the group of each row, 0 or more, of
+    which all rows are linked.
+    """
 
     odds: FloatArray | None = None
     """Of the same shape as `prob`, and rising with it: what rows are ranked by where probabilities have rounded to 1.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.batch import FloatArray, spans
+from calcli.batch import FloatArray, IntArray, spans
 from calcli.metrics.base import Clusters, Definition, Measured, Options, Scored
 from calcli.metrics.forms import Additive, Metric
 from calcli.numeric.bins import totals
@@ -172,13 +172,30 @@ class TotalVariation(Metric):
         definition = Definition("lower", reduction="top label")
         if scored.undefined_reason is not None or scored.edges is None:
             return Measured(None, definition, reason=scored.undefined_reason or "no edges are given")
-        edges = scored.edges if scored.weight is None else scored.edges[(scored.weight[scored.edges] > 0).all(axis=1)]
+        confidence = np.maximum(scored.prob, 1.0 - scored.prob) if scored.binary else scored.prob.max(axis=1)
+        there = np.ones(len(scored), dtype=np.bool_) if scored.weight is None else scored.weight > 0
+        if scored.edges.ndim == 1:
+            return _among_groups(scored.edges[there], confidence[there], definition)
+        edges = scored.edges if scored.weight is None else scored.edges[there[scored.edges].all(axis=1)]
         if not len(edges):
             return Measured(None, definition, reason="no edge links two of these rows")
-        confidence = np.maximum(scored.prob, 1.0 - scored.prob) if scored.binary else scored.prob.max(axis=1)
         one, other = edges.T
         parts = (float(np.abs(confidence[one[some]] - confidence[other[some]]).sum()) for some in spans(len(one)))
         return Measured(math.fsum(parts), definition)
+
+
+def _among_groups(group: IntArray, confidence: FloatArray, definition: Definition) -> Measured:
+    """Total variation where all rows of a group are linked.
+
+    The i-th of n rows in rising order is the greater end of i - 1 edges, and the smaller end of n - i.
+    """
+    order = np.lexsort((confidence, group))
+    size = np.bincount(group)
+    if size.max(initial=0) < 2:
+        return Measured(None, definition, reason="no edge links two of these rows")
+    below = np.arange(len(group)) - (np.cumsum(size) - size)[group[order]]
+    above = size[group[order]] - 1 - below
+    return Measured(math.fsum((below - above) * confidence[order]), definition)
 
 
 tv = TotalVariation()

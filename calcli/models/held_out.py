@@ -130,7 +130,7 @@ class KeyedFolds:
 def split_rows(rows: int, holdout: Holdout, seed: int, units: SamplingUnits | None = None) -> Splits:
     """Random splits of rows or of whole units; or, where these are moments, the later ones from the earlier."""
     if rows < 2:
-        raise FitError("one row cannot be both held out and fitted on", hint="try: --holdout none")
+        raise FitError("there is one row, which cannot be both held out and fitted on", hint="give more rows")
     if units is not None and np.ptp(units.rank) == 0:
         what = "of one time: none is earlier than another" if units.in_order else "of one group: none can be held out"
         raise FitError(f"all rows are {what}", hint="try: --holdout none")

@@ -236,8 +236,13 @@ def by_score(found: Findings) -> list[list[str]]:
 def versus(report: Report) -> Iterator[Table]:
     """The differences of the calibrated scores from another score than the raw one, a table for each such score."""
     first = report.scores[0].name if report.scores else None
-    gaps = [one for one in report.differences if first not in {one.versus, one.score} and one.value is not None]
-    digits = Findings.of_report(report).digits
+    gaps = [one for one in report.differences if first not in {one.versus, one.score}]
+    return of_differences(gaps, Findings.of_report(report).digits)
+
+
+def of_differences(differences: Iterable[Difference], digits: int) -> Iterator[Table]:
+    """A table of differences for each score that they are from."""
+    gaps = [one for one in differences if one.value is not None]
     for name in dict.fromkeys(one.versus for one in gaps):
         chosen = [one for one in gaps if one.versus == name]
         rows = [[one.score, one.metric, *difference_cells(one, digits)] for one in chosen]
@@ -410,6 +415,11 @@ def rejection(report: Report) -> Iterator[Table]:
 
 def every(report: Report) -> Iterator[Table]:
     """All tables of a report: its numbers (of `compare`, a method a line), the groups, the changes."""
+    if report.command == "estimate":
+        from calcli.reporting import estimates
+
+        yield from estimates.tables(report)
+        return
     if report.command == "compare":
         yield leaderboard(report, list(report.definitions))
     else:

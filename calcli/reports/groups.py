@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import polars as pl
 
-from calcli.batch import Batch, Edges, FloatArray, IntArray, SamplingUnits
+from calcli.batch import NO_SIDE_INPUTS, Batch, Edges, FloatArray, IntArray, SamplingUnits
 from calcli.errors import DataError, UsageError
 from calcli.methods import calibrator, catalog
+from calcli.methods.calibrator import FittedMethod
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.forms import OfProblems
 from calcli.metrics.ranking import AUC_SUMS, Cells, auc
@@ -33,9 +34,12 @@ from calcli.tables.labels import class_text
 from calcli.tables.load import Loaded
 from calcli.tables.paths import reading
 from calcli.tables.scales import ENOUGH
-from calcli.tables.side_tables import load_nodes
+from calcli.tables.side_tables import load_nodes, sample_features
 from calcli.tables.source import Source
 from calcli.tables.text import TEXT_TYPES
+
+if TYPE_CHECKING:
+    from calcli.methods.graphs.mixing import Adjacency
 
 MOST_GROUPS = 1000
 """The largest number of groups in a report."""
@@ -83,6 +87,8 @@ def distinct_texts(source: Source, column: str) -> tuple[str | None, ...]:
         distinct = source.raw.select(pl.col(column).unique())
         values = distinct.head(MOST_GROUPS + 2).collect(engine="streaming").to_series()
     check_years(values)
+    if values.dtype == pl.Enum:  # bins have an order of their own
+        return tuple(values.sort(nulls_last=True).cast(pl.String))
     return tuple(values.cast(pl.String).unique().sort(nulls_last=True))
 
 
@@ -141,7 +147,33 @@ def linked_rows(rows: TableRows, node_id: str | None, edges: Edges) -> IntArray:
     if node_id is None:
         raise UsageError("--edges needs the column with the ids of the rows", hint="add --node-id COLUMN")
     node, row_numbers = load_nodes(rows.source, node_id), rows.row_numbers
-    links = links_within(edges, node if row_numbers is None else node.take(row_numbers))
+    return _once(links_within(edges, node if row_numbers is None else node.take(row_numbers)))
+
+
+def related_rows(rows: TableRows, binding: Binding, fitted: FittedMethod) -> IntArray | None:
+    """The pairs of rows that are linked as a calibrator links rows, or the group of each row; see `Scored`.
+
+    None where it links none.
+    """
+    from calcli.methods.graphs.mixing import Cliques
+    from calcli.methods.graphs.relation import Relation
+
+    if fitted.sides.edges is not None:
+        return linked_rows(rows, binding.node_id, fitted.sides.edges)
+    if "relation" not in fitted.state.params:
+        return None
+    relation, row_numbers = Relation.from_params(fitted.state.params), rows.row_numbers
+    features = [feature for feature in binding.features if feature.name in relation.columns]
+    columns = sample_features(rows.source, features, max(1, rows.source.rows()))
+    if row_numbers is not None:
+        columns = {name: column.take(row_numbers) for name, column in columns.items()}
+    count = len(columns[relation.columns[0]].values)
+    graph = relation.graph(Batch(np.zeros(count), features=columns), NO_SIDE_INPUTS)
+    return graph.group if isinstance(graph, Cliques) else _once(graph)
+
+
+def _once(links: Adjacency) -> IntArray:
+    """The pairs of linked rows, each once."""
     once = links.sources < links.ends
     return np.column_stack([links.sources[once], links.ends[once]])
 
@@ -229,11 +261,13 @@ def score_warnings(ranking: LabelCheck | None, prob: FloatArray, binding: Bindin
     ends = _two_values(prob)
     if ends is not None:
         least, greatest = ends
-        yield ReportWarning(
-            "two-values",
-            f"the score has only the values {least:.6g} and {greatest:.6g}: if these are predicted classes, name "
-            "their probabilities with --prob COL",
-        )
+        what = f"the score has only the values {least:.6g} and {greatest:.6g}"
+        if ends == (0.0, 1.0):
+            meant = "these are verdicts and no probabilities, and the raw log-loss means nothing; name probabilities "
+            meant += "with --prob COL, let a fit find the rate behind each verdict, or see calcli estimate"
+        else:
+            meant = "if these are predicted classes, name their probabilities with --prob COL"
+        yield ReportWarning("two-values", f"{what}: {meant}")
 
 
 def _meant(binding: Binding) -> str:
@@ -254,7 +288,7 @@ def _two_values(prob: FloatArray) -> tuple[float, float] | None:
 def unit_warnings(loaded: Loaded) -> Iterator[ReportWarning]:
     """The columns of ids by which rows should be held out, where no column says how."""
     binding, schema = loaded.binding, loaded.source.raw.collect_schema()
-    taken = {binding.label, binding.weight, binding.node_id, *binding.score.columns}
+    taken = {binding.label, binding.weight, binding.node_id, binding.trials, *binding.score.columns}
     ids = (name for name, dtype in schema.items() if dtype.is_integer() or dtype in TEXT_TYPES)
     names = [name for name in ids if named_like_units(name) and name not in taken]
     if loaded.batch.units is not None or loaded.batch.label is None or not names:

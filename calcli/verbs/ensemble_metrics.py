@@ -14,16 +14,18 @@ from typing import get_args
 
 import numpy as np
 
-from calcli.batch import Batch, Column, FloatArray
+from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.diagrams.curves import Curve, Point
 from calcli.diagrams.image import Format, image_format_of, render
 from calcli.files import as_text
 from calcli.metrics.base import Definition, Measured, Scored
-from calcli.metrics.paired import paired_difference
+from calcli.metrics.bootstrap import Bootstrap, drawing
+from calcli.metrics.paired import Paired, paired_difference
 from calcli.metrics.ranking import accuracy_rows, ood_auc, rejection_curve, rejection_ratio
 from calcli.models.ensemble import EnsembleModel
-from calcli.reports.measuring import Measurements, normal_difference, score_row, value_difference
-from calcli.reports.schema import Difference, Report, ScoreSource, Seconds
+from calcli.numeric.seeded import stream
+from calcli.reports.measuring import Measurements
+from calcli.reports.schema import Report, ScoreSource, Seconds
 from calcli.tables.sink import write_bytes
 from calcli.uncertainty.decomposition import Decomposed, Members, decompose
 from calcli.uncertainty.ensemble import log_loss_rows
@@ -58,6 +60,21 @@ class EnsembleMetrics:
 
     metrics: Mapping[str, Measured]
     single: bool
+    beyond: Decomposed | None
+    """Of rows from out of the domain."""
+
+    def resampled(self, weight: FloatArray, outside: IntArray) -> Iterator[tuple[str, float]]:
+        """The metrics with these weights of the rows, and with these rows from out of the domain."""
+        for metric, losses in self.losses.items():
+            loss = float(np.average(losses, weights=weight))
+            yield metric, math.sqrt(loss) if metric == "rmse" else loss
+        error = self.losses["rmse" if "rmse" in self.losses else "error"]
+        for by in ("total",) if self.single else ("total", "knowledge"):
+            order = getattr(self.uncertainty, by)
+            found = {f"prr_{by}": rejection_ratio(order, error, weight)}
+            if self.beyond is not None:
+                found[f"ood_auc_{by}"] = ood_auc(order, getattr(self.beyond, by)[outside], weight)
+            yield from ((metric, value.value) for metric, value in found.items() if value.value is not None)
 
     def curves(self, weight: FloatArray | None) -> Iterator[Curve]:
         """The rejection curves: by each uncertainty, and by the loss itself."""
@@ -124,40 +141,59 @@ def _measured(
     # How well uncertainty finds its errors, and rows from out of the domain.
     orders = {"total": parts.total, "knowledge": parts.knowledge}
     metrics |= {f"prr_{by}": rejection_ratio(order, error, rows.weight) for by, order in orders.items()}
-    if foreign is not None:
-        beyond = decompose(foreign)
+    beyond = None if foreign is None else decompose(foreign)
+    if beyond is not None:
         metrics["ood_auc_total"] = ood_auc(parts.total, beyond.total, rows.weight)
         metrics["ood_auc_knowledge"] = ood_auc(parts.knowledge, beyond.knowledge, rows.weight)
     if single:
         for metric in [metric for metric in metrics if metric.endswith("_knowledge")]:
             metrics[metric] = Measured(None, metrics[metric].definition, reason=_ONE_MODEL)
     losses = {"nll": nll, "rmse" if regression else "error": error}
-    return EnsembleMetrics(name, source, seconds, parts, losses, metrics, single)
+    return EnsembleMetrics(name, source, seconds, parts, losses, metrics, single, beyond)
 
 
 def _mean(values: FloatArray, rows: Batch) -> float:
     return float(np.average(values, weights=rows.weight))
 
 
-def measurements(measured: Sequence[EnsembleMetrics], rows: Batch) -> Measurements:
-    """The report's numbers, from each ensemble followed by its single model."""
-    return Measurements(
-        {name: value.definition for name, value in measured[0].metrics.items()},
-        tuple(score_row(one.name, one.source, one.metrics, (), one.seconds) for one in measured),
-        tuple(_differences(measured, rows)),
+def measurements(measured: Sequence[EnsembleMetrics], rows: Batch, replicates: int, seed: int) -> Measurements:
+    """The report's numbers, from each ensemble followed by its single model.
+
+    The differences are of each ensemble from its single model, and of the others from the first. Without replicates
+    they have intervals where a metric is a mean over rows.
+    """
+
+    def paired_of(pair: tuple[int, int], metric: str) -> Paired | None:
+        one, other = (measured[place].losses for place in pair)
+        return None if metric not in ("nll", "error") else paired_difference(one[metric], other[metric], rows.weight)
+
+    ensembles = range(0, len(measured), 2)
+    return Measurements.of(
+        [(one.name, one.source, one.seconds) for one in measured],
+        [one.metrics for one in measured],
+        (),
         tuple(curve for one in measured for curve in one.curves(rows.weight)),
+        [*((place, place + 1) for place in ensembles), *((place, 0) for place in ensembles[1:])],
+        paired_of,
+        _replicated(measured, rows, replicates, seed) if replicates else None,
     )
 
 
-def _differences(measured: Sequence[EnsembleMetrics], rows: Batch) -> Iterator[Difference]:
-    """Each ensemble against its single model, with intervals where a metric is a mean over rows."""
-    for ensemble, single in zip(measured[::2], measured[1::2], strict=True):
-        for metric, value in ensemble.metrics.items():
-            difference, paired = value_difference(value, single.metrics[metric]), None
-            if metric in ("nll", "error"):
-                paired = paired_difference(ensemble.losses[metric], single.losses[metric], rows.weight)
-            if difference is not None:
-                yield normal_difference((ensemble.name, single.name), metric, difference, paired)
+def _replicated(measured: Sequence[EnsembleMetrics], rows: Batch, replicates: int, seed: int) -> Bootstrap:
+    """The metrics of replicates of the rows and of those from out of the domain, the same ones for all ensembles."""
+    draw = drawing(Scored(np.zeros(len(rows), np.int64), np.zeros(len(rows)), rows.weight))
+    outside = 0 if measured[0].beyond is None else len(measured[0].beyond.data)
+    values = {metric: np.full((len(measured), replicates), np.nan) for metric in measured[0].metrics}
+    for replicate in range(replicates):
+        rng = stream(seed, "bootstrap", replicate)
+        weight, drawn = (
+            draw(rng) * rows.weights,
+            rng.integers(0, outside, outside) if outside else np.empty(0, np.int64),
+        )
+        for place, one in enumerate(measured):
+            for metric, value in one.resampled(weight, drawn):
+                values[metric][place, replicate] = value
+    return Bootstrap(values, {})
 
 
 def draw(report: Report, output: str | os.PathLike[str]) -> None:

@@ -25,6 +25,7 @@ from calcli.reports.groups import (
     distinct_groups,
     groups,
     linked_rows,
+    related_rows,
     score_warnings,
     units_of,
     values_of,
@@ -61,7 +62,7 @@ from calcli.verbs.compared_scores import (
     split_names,
 )
 from calcli.verbs.drift import drift_asked, new_rows_on_cluster, observe, of_no_rows, rows_of
-from calcli.verbs.engine import opened
+from calcli.verbs.engine import grouped, opened
 from calcli.verbs.policies import evaluate_decisions, measured_policies, promises_of
 from calcli.verbs.score_passes import BufferedScores, RowCountPass, ScoredRows, ScorePass, ScoreTotal
 
@@ -172,16 +173,12 @@ class _RowContext:
     """For each column of --by the names of its groups, and the group of each row."""
 
     linked: IntArray | None = None
-    """The pairs of rows that an edge links."""
+    """The pairs of rows that are linked, or the group of each row; see `Scored`."""
 
     @classmethod
-    def of(
-        cls, request: EvaluateRequest, scores: Sequence[ComparedScore], rows: TableRows, edges: Edges | None
-    ) -> _RowContext:
+    def of(cls, request: EvaluateRequest, rows: TableRows, linked: IntArray | None) -> _RowContext:
         units = units_of(rows, request.resample_by)
         groupings = [(column, groups(rows, column)) for column in request.by]
-        node_id = next((score.binding.node_id for score in scores if score.binding.node_id is not None), None)
-        linked = None if edges is None else linked_rows(rows, node_id, edges)
         return cls(None if units is None else units_fact(units), units, groupings, linked)
 
 
@@ -213,41 +210,45 @@ class _Evaluation:
     listener: Listener
 
     def report(self) -> Report:
+        with opened(self.request) as table:
+            request = replace(self.request, by=grouped(table, self.request.by, self.listener))
+            return replace(self, request=request)._measured(table)
+
+    def _measured(self, table: LocalTable | ClusterTable) -> Report:
         request, listener = self.request, self.listener
-        with opened(request) as table:
-            here = isinstance(table, LocalTable)
-            with stage(listener, "looking at the columns"):
-                example, scores = self._bound(table)
-            binding = scores[0].binding
-            with stage(listener, "reading" if here else "measuring on Spark"):
-                gathered = self._gathered(table, example, scores)
-            measuring, passed, context = gathered
-            with stage(listener, "measuring"):
-                # All metrics of all rows, or those that follow from sums where the rows are not all here.
-                rows = measuring.held(passed.total)
-                if rows is None:
-                    measured = self._from_sums(gathered)
-                else:
-                    rows = rows if context.units is None else replace(rows, together=context.units.rank)
-                    measured = self._from_rows(rows, class_names(binding), context)
-            count, share = passed.count, passed.total.share
-            facts = facts_of(example, binding, count.facts, share)
-            report = report_on(
-                "evaluate",
-                request.seed,
-                replace(facts, units=context.units_fact),
-                replace(binding, features=all_features(scores)),
-                measured.all_rows,
-                warnings=() if request.options.in_sample else seen_before(example, self.named_scores.models),
-                groups=with_adjusted(measured.groups),
-                rejection=measured.rejection,
-            )
-            if rows is not None:
-                report = replace(report, warnings=(*self._doubts(example, binding, rows), *report.warnings))
-            report = replace(report, drift=self._drift(table, gathered, rows))
-            if rows is not None and isinstance(table, LocalTable):
-                decisions = measured_policies(request, self.named_scores, rows, table.tally, context.units)
-                report = replace(report, decisions=decisions)
+        here = isinstance(table, LocalTable)
+        with stage(listener, "looking at the columns"):
+            example, scores = self._bound(table)
+        binding = scores[0].binding
+        with stage(listener, "reading" if here else "measuring on Spark"):
+            gathered = self._gathered(table, example, scores)
+        measuring, passed, context = gathered
+        with stage(listener, "measuring"):
+            # All metrics of all rows, or those that follow from sums where the rows are not all here.
+            rows = measuring.held(passed.total)
+            if rows is None:
+                measured = self._from_sums(gathered)
+            else:
+                rows = rows if context.units is None else replace(rows, together=context.units.rank)
+                measured = self._from_rows(rows, class_names(binding), context)
+        count, share = passed.count, passed.total.share
+        facts = facts_of(example, binding, count.facts, share)
+        report = report_on(
+            "evaluate",
+            request.seed,
+            replace(facts, units=context.units_fact),
+            replace(binding, features=all_features(scores)),
+            measured.all_rows,
+            warnings=() if request.options.in_sample else seen_before(example, self.named_scores.models),
+            groups=with_adjusted(measured.groups),
+            rejection=measured.rejection,
+        )
+        if rows is not None:
+            report = replace(report, warnings=(*self._doubts(example, binding, rows), *report.warnings))
+        report = replace(report, drift=self._drift(table, gathered, rows))
+        if rows is not None and isinstance(table, LocalTable):
+            decisions = measured_policies(request, self.named_scores, rows, table.tally, context.units)
+            report = replace(report, decisions=decisions)
         return report
 
     def _bound(self, table: Table) -> tuple[Source, tuple[ComparedScore, ...]]:
@@ -277,7 +278,7 @@ class _Evaluation:
             whole_for = request.whole_for(scores) or auto
             measuring = ScorePass(rows, self._no_sums(scores, options), holds=True, whole_for=whole_for)
             passed = table.run(measuring)
-            return _Gathered(measuring, passed, _RowContext.of(request, scores, table.tally, self.edges))
+            return _Gathered(measuring, passed, _RowContext.of(request, table.tally, self._linked(scores, table.tally)))
         units: dict[str, Json] | None = None
         if (column := request.resample_by) is not None:
             units = {"column": column, "count": table.count_units(column), "in_order": False}
@@ -294,6 +295,21 @@ class _Evaluation:
             key = table.unit_key
         measuring = ScorePass(rows, sums, groups, key)
         return _Gathered(measuring, table.run(measuring), _RowContext(units))
+
+    def _linked(self, scores: Sequence[ComparedScore], rows: TableRows) -> IntArray | None:
+        """The rows that --edges links, or else those that the first artifact with a graph links by its relation."""
+        node_id = next((score.binding.node_id for score in scores if score.binding.node_id is not None), None)
+        if self.edges is not None:
+            return linked_rows(rows, node_id, self.edges)
+        if all(metric.family != "linked" for metric in self.chosen):
+            return None
+        bindings = {score.name: score.binding for score in scores}
+        for name, model in self.named_scores.models.items():
+            linked = related_rows(rows, bindings[name], model.calibrator)
+            if linked is not None:
+                self.listener.note(f"tv is of rows that are linked as {name} links them")
+                return linked
+        return None
 
     def _no_sums(self, scores: Sequence[ComparedScore], options: Options) -> SummedScores:
         """The sums over no rows."""

@@ -250,6 +250,8 @@ class EnsembleEvaluateRequest(ColumnsRequest):
         the first rows of `make_ood`, as in the authors' code.
     output
         A file in which to draw the rejection curves: ``.png``, ``.svg`` or ``.pdf``.
+    bootstrap
+        Replicates for intervals; 0 for none.
     """
 
     data: Data
@@ -263,6 +265,7 @@ class EnsembleEvaluateRequest(ColumnsRequest):
     delimiter: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
+    bootstrap: int = 0
 
     def check(self) -> None:
         """Refuse options that exclude each other."""
@@ -301,7 +304,9 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
         # The report, and its picture.
         facts = data_facts(loaded)
         warnings = tuple(_seen_warnings(models, facts))
-        report = report_on(COMMAND, request.seed, facts, binding, measurements(measured, rows), warnings=warnings)
+        with stage(listener, "measuring"):
+            numbers = measurements(measured, rows, request.bootstrap, request.seed)
+        report = report_on(COMMAND, request.seed, facts, binding, numbers, warnings=warnings)
     if request.output is not None:
         with stage(listener, "drawing"):
             draw(report, request.output)

@@ -95,6 +95,7 @@ def test_evaluate_for_people(task: str, here: Path, run: Run) -> None:
     assert max(map(len, out.splitlines())) <= 80
     several = run("evaluate", f"{task}-test.csv", "--with", f"{task}.sglb", "--with", f"twin={task}.sglb")[1]
     assert "twin reaches" in " ".join(several.split())
+    assert f"difference from {task}.sglb" in several
 
 
 def test_evaluate_for_machines(here: Path, run: Run) -> None:

@@ -134,6 +134,18 @@ def test_a_score_and_its_opposite_are_equally_confident() -> None:
     assert tv(rows, Options()).value == pytest.approx(0, abs=1e-15)
 
 
+def test_rows_of_a_group_are_all_linked() -> None:
+    """Beside each pair by itself, with tied confidences, groups of one row and none, and rows of weight 0."""
+    rng = np.random.default_rng(0)
+    group, prob, weight = rng.integers(0, 9, 60) * 3, rng.integers(0, 20, 60) / 20, rng.integers(0, 3, 60).astype(float)
+    pairs = np.array([(i, j) for i in range(60) for j in range(i) if group[i] == group[j]])
+    rows = Scored(np.zeros(60, np.int64), prob, weight, edges=pairs)
+    expected = tv(rows, Options()).value
+    assert expected > 1
+    assert tv(replace(rows, edges=group), Options()).value == pytest.approx(expected, rel=1e-12)
+    assert tv(replace(rows, edges=np.arange(60)), Options()).reason == "no edge links two of these rows"
+
+
 @pytest.mark.parametrize(
     ("edges", "reason"), [(None, "no edges are given"), (np.empty((0, 2), np.int64), "no edge links")]
 )

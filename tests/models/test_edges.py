@@ -19,7 +19,7 @@ from calcli.verbs.decide import DecideRequest, decide
 from calcli.verbs.diagram import DiagramRequest, diagram
 from calcli.verbs.evaluate import evaluate
 from calcli.verbs.fit import fit as run_fit
-from tests.support.graphs import HOUSE, streets, villages
+from tests.support.graphs import HOUSE, nearest, streets, villages
 from tests.support.listener import Recorder
 
 TOLD = {"relation": "edges", "margin": "0", "epochs": "30"}
@@ -259,8 +259,8 @@ def test_evaluate_knows_what_edges_are_for(town: pl.DataFrame) -> None:
         calcli.evaluate("new.parquet", ("kept",), edges="streets.parquet")
     with pytest.raises(UsageError, match="add --node-id COLUMN"):
         calcli.evaluate("new.parquet", ("kept",), metrics="tv", edges="streets.parquet")
-    report = calcli.evaluate("new.parquet", ("kept",), metrics="tv")
-    assert report.value("kept", "tv") is None
+    fit(method="platt", output="plain")
+    assert calcli.evaluate("new.parquet", ("plain",), metrics="tv").value("plain", "tv") is None
 
 
 def test_evaluate_gives_new_edges_to_the_artifacts_that_have_some(town: pl.DataFrame) -> None:
@@ -294,3 +294,33 @@ def test_edges_from_a_frame_are_kept_as_those_from_a_file_are(town: pl.DataFrame
     expected = by_edges(output="file").predict(town)
     fit(sides=SideFiles(edges=pl.read_parquet("streets.parquet")), flags=HOUSE, params=TOLD, output="frame")
     np.testing.assert_array_equal(calcli.load("frame").predict(town), expected)
+
+
+@pytest.mark.parametrize("relation", ["column:village", "knn:east,north", "edges"])
+def test_total_variation_is_of_the_rows_that_an_artifact_links(town: pl.DataFrame, relation: str) -> None:
+    """Beside a loop over all pairs, with a bad row among the new ones; edges may be named or are those of the fit."""
+    if relation == "edges":
+        by_edges()
+    else:
+        fit(params={"relation": relation, "k": "3", "epochs": "1"})
+    town.with_columns(logit=pl.when(pl.col("house") == 1007).then(None).otherwise("logit")).write_parquet("new.parquet")
+    request = EvaluateRequest("new.parquet", ("kept",), metrics="nll,tv", bad_rows="null")
+    listener = Recorder()
+    report = evaluate(request, listener)
+    assert "tv is of rows that are linked as kept links them" in listener.notes
+    rows = town.filter(pl.col("house") != 1007)
+    village, place = rows["village"].to_list(), rows.select("east", "north").to_numpy()
+    near = [set(nearest(place, point, 3, None, row)) for row, point in enumerate(place)]
+    ids, edges = rows["house"].to_list(), set(pl.read_parquet("streets.parquet").rows())
+    linked = {
+        "column:village": lambda i, j: village[i] == village[j],
+        "knn:east,north": lambda i, j: j in near[i] or i in near[j],
+        "edges": lambda i, j: (ids[i], ids[j]) in edges or (ids[j], ids[i]) in edges,
+    }[relation]
+    for name, prob in (
+        ("raw", 1 / (1 + np.exp(-rows["logit"].to_numpy()))),
+        ("kept", calcli.load("kept").predict(rows)),
+    ):
+        sure = np.maximum(prob, 1 - prob)
+        pairs = ((i, j) for i in range(len(sure)) for j in range(i) if linked(i, j))
+        assert report.value(name, "tv") == pytest.approx(sum(abs(sure[i] - sure[j]) for i, j in pairs), rel=1e-9)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calcli.numeric.links import scores, sigmoid
 from calcli.numeric.seeded import folds, folds_by_score, held_out, stream
 
 
@@ -76,6 +77,26 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
     fold = folds_by_score(score, label, 5, 0, "test")
     shuffled = np.random.default_rng(1).permutation(len(label))
     np.testing.assert_array_equal(folds_by_score(score[shuffled], label[shuffled], 5, 0, "test"), fold[shuffled])
+
+
+def test_folds_do_not_depend_on_whether_p_or_1_minus_p_was_written_down() -> None:
+    """Sure scores among them: of z = 20, 1 - p keeps seven digits."""
+    label = np.random.default_rng(1).integers(0, 2, 5000)
+    prob = sigmoid(np.random.default_rng(2).normal(1, 6, 5000).clip(-20, 20))
+    assert (scores(prob) != -scores(1 - prob)).sum() > 1000
+    fold = folds_by_score(scores(prob), label, 5, 0, "test")
+    np.testing.assert_array_equal(folds_by_score(scores(1 - prob), 1 - label, 5, 0, "test"), fold)
+
+
+def test_folds_of_numbers_of_32_bits_do_not_depend_on_digits_beyond() -> None:
+    """Of those between 1 and 2, 256 are in the middle of two numbers with eight decimals."""
+    score = 1 + (2 * np.arange(256) + 1) * 2.0**-9
+    assert (np.mod(score * 1e8, 1) == 0.5).all()
+    label = np.arange(256) % 2
+    moved = score * (1 + np.random.default_rng(0).choice([-1e-15, 0, 1e-15], 256))
+    np.testing.assert_array_equal(
+        folds_by_score(moved, label, 5, 0, "test"), folds_by_score(score, label, 5, 0, "test")
+    )
 
 
 def test_repeated_rows_share_a_fold_and_change_no_other() -> None:

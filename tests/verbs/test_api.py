@@ -23,6 +23,7 @@ from calcli.verbs.compare import CompareRequest
 from calcli.verbs.compared_scores import EvaluateRequest
 from calcli.verbs.decide import DecideRequest
 from calcli.verbs.diagram import DiagramRequest
+from calcli.verbs.estimate_request import EstimateRequest
 from calcli.verbs.inspect import ExplainRequest
 from calcli.verbs.uncertainty import EnsembleEvaluateRequest, EnsembleRequest
 
@@ -33,6 +34,7 @@ REQUESTS: dict[str, Any] = {
     "decide": DecideRequest,
     "decompose": DecomposeRequest,
     "diagram": DiagramRequest,
+    "estimate": EstimateRequest,
     "evaluate": EvaluateRequest,
     "evaluate_ensembles": EnsembleEvaluateRequest,
     "explain": ExplainRequest,

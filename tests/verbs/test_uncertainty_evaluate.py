@@ -14,6 +14,7 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 import calcli
 from calcli.errors import DataError, UsageError
 from calcli.models.ensemble import load_ensemble
+from calcli.numeric.seeded import stream
 from calcli.tables.load import load
 from calcli.tables.source import open_source
 from tests.support.ensembles import ensemble, features, table
@@ -132,6 +133,32 @@ def test_the_picture(task: str, kept: Path, tmp_path: Path) -> None:
     assert ("relative RMSE" if task == "regression" else "error rate") + " of the rows kept" in text
     with pytest.raises(UsageError, match=r"unknown suffix for an image; known are \.png"):
         evaluated(table(task, seed=9), kept / task, output="x.html")
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_replicates_are_tables_of_the_drawn_rows(task: str, kept: Path) -> None:
+    """The same counts as weights of a table give every metric of a replicate, and the interval is their quantiles."""
+    rows, strange = table(task, seed=9), features(40, seed=3)
+    names = [str(kept / task), f"other={kept / task}"]
+    report = evaluated(rows, *names, ood=strange, bootstrap=40, seed=5)
+    drawn = []
+    for replicate in range(40):
+        rng = stream(5, "bootstrap", replicate)
+        counts = np.bincount(rng.integers(0, len(rows), len(rows)), minlength=len(rows)).astype(float)
+        outside = strange[rng.integers(0, 40, 40).tolist()]
+        weighted = rows.with_columns(w=pl.Series(counts))
+        drawn.append(evaluated(weighted, kept / task, ood=outside, flags=calcli.Flags(weight="w")))
+    for name, value in report.score(task).metrics.items():
+        lo, hi = np.quantile([values(one, task)[name] for one in drawn], (0.025, 0.975))
+        assert (value.lo, value.hi) == (pytest.approx(lo, rel=1e-9), pytest.approx(hi, rel=1e-9))
+    loss = "rmse" if task == "regression" else "error"
+    gap = next(one for one in report.differences if (one.score, one.metric) == (task, loss))
+    gaps = [values(one, task)[loss] - values(one, f"{task}.single")[loss] for one in drawn]
+    assert (gap.lo, gap.hi) == pytest.approx(tuple(np.quantile(gaps, (0.025, 0.975))), rel=1e-9)
+    same = [one for one in report.differences if (one.score, one.versus) == ("other", task)]
+    assert [(one.value, one.lo, one.hi) for one in same] == [(0, 0, 0)] * len(report.definitions)
+    plain = evaluated(rows, *names)
+    assert all((one.lo is None) == (one.metric not in ("nll", "error")) for one in plain.differences if one.value)
 
 
 def test_weights_count_rows(kept: Path) -> None:

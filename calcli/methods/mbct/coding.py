@@ -24,6 +24,7 @@ from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, pack_f
 from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.bins import just_above
 from calcli.numeric.links import logit, sigmoid
+from calcli.numeric.seeded import in_class_order
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -81,7 +82,7 @@ class Coder:
         """`CodedFeature.level_codes`; chunks of a table often come with the very same levels."""
         last = self._tables.get(feature.name)
         if last is None or last[0] is not levels:
-            self._tables[feature.name] = last = levels, feature.level_codes(levels)
+            self._tables[feature.name] = last = levels, feature.level_codes(levels).astype(np.uint16)
         return last[1]
 
     def only(self, places: Sequence[int]) -> Coder:
@@ -123,8 +124,11 @@ def learn_codes(
     def work(name: str | None) -> CodedFeature | None:
         if name is None:
             if score_by == "mass":
+                # Rows of one score are in the same bin whichever class is the positive one.
+                score, rank = in_class_order(batch.score)
+                low, high = quantile_gaps(score, batch.weight, score_bins)
+                low, high = (-high[::-1], -low[::-1]) if rank[0] else (low, high)
                 # Few digits as probabilities, where these can be told apart.
-                low, high = quantile_gaps(batch.score, batch.weight, score_bins)
                 cuts = just_above(logit(cuts_between(sigmoid(low), sigmoid(high))))
                 cuts = np.where((low <= cuts) & (cuts < high), cuts, low + (high - low) / 2.0)
                 return CodedFeature("", "score", cuts)

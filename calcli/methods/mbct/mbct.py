@@ -15,7 +15,7 @@ applies the trees, keeps them, and writes them as terms and as rules.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast
 
@@ -28,6 +28,8 @@ from calcli.methods.base import SETTINGS, Params, Section, number
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.boosting import (
     AUTO,
+    DEEPEST,
+    LARGE,
     LINKS,
     MOST_TREES,
     Search,
@@ -148,7 +150,8 @@ def prepared(batch: Batch, params: Params, seed: int, whole: Whole | None = None
     # The settings.
     growth, trees = candidates[0], MOST_TREES if params["trees"] == AUTO else int(number(params, "trees"))
     if params["trees"] == AUTO or len(candidates) > 1:
-        search = Search(coder.offsets, trees, seed, average, share)
+        deepest = DEEPEST if params["depth"] == AUTO and whole.mass >= LARGE else candidates[0].depth
+        search = Search(coder.offsets, trees, seed, average, share, deepest)
         growth, trees = choose(batch.score, rows, batch.units, candidates, search)
     return Plan(whole.start, coder, average, growth, trees), rows
 
@@ -180,6 +183,12 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     score = z if forest.link == kernels.ODDS else sigmoid(z, out=z)
     forest.calibrate(coder.encode(batch), score)
     return prob_of(score, forest.link)
+
+
+def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatArray]:
+    """The leaf of the first tree."""
+    _, coder, forest = _unpacked(state)
+    return {"leaf": forest.first_leaf(coder.encode(batch))}
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:

@@ -132,6 +132,9 @@ class Sms(Method):
     sum of weights. With two classes L is (ln(1 - p_T), ln p_T).
     """
 
+    diagonal = False
+    """Whether M is held at zero off the diagonal."""
+
     def fit(self, batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         beta = Temperature().fit(batch, sides, {}, seed).number("inverse_temperature")
         counted = batch.weights > 0
@@ -142,7 +145,7 @@ class Sms(Method):
         penalty = np.full(unchanged.shape, classes * (classes - 1) / rows)
         penalty[unchanged > 0] = classes / rows
         penalty[:, -1] = classes / rows
-        free = np.ones(unchanged.shape, dtype=np.bool_)
+        free = _free(classes, diagonal=self.diagonal)
         problem = Multinomial(with_constant(x), batch.labels, batch.weights, free, penalty, unchanged)
         return State({"inverse_temperature": beta, "rows": rows}, {"coefficients": problem.minimise(unchanged)})
 
@@ -161,6 +164,12 @@ class Sms(Method):
         logs = [terms.ln((1.0 - share) * p + share / len(scaled)) for p in terms.softmax(scaled)]
         prob = terms.softmax(terms.affine(state.array("coefficients"), logs))
         return prob[1:] if len(score) == 1 else prob
+
+
+class Svs(Sms):
+    """Structured vector scaling (Berta, Holzmueller, Jordan & Bach 2026): `Sms` with a diagonal M."""
+
+    diagonal = True
 
 
 def _tempered(batch: Batch, beta: float, rows: float) -> FloatArray:
@@ -189,13 +198,18 @@ def _fit_odir(
 
 
 def _problem(x: FloatArray, batch: Batch, *, diagonal: bool) -> Multinomial:
-    classes = batch.classes
-    free = np.ones((classes, classes + 1), dtype=np.bool_)
-    if diagonal:
-        free[:, :-1] = np.eye(classes, dtype=np.bool_)
+    free = _free(batch.classes, diagonal=diagonal)
     zeros = np.zeros(free.shape)
     weight = batch.weights
     return Multinomial(with_constant(x), batch.labels, weight, free, zeros, zeros, 1.0 / (weight.sum() + 1.0))
+
+
+def _free(classes: int, *, diagonal: bool) -> NDArray[np.bool_]:
+    """Which coefficients of W and b are fitted."""
+    free = np.ones((classes, classes + 1), dtype=np.bool_)
+    if diagonal:
+        free[:, :-1] = np.eye(classes, dtype=np.bool_)
+    return free
 
 
 def _penalty(problem: Multinomial, params: Params, strength: float) -> FloatArray:

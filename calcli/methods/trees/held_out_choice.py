@@ -3,14 +3,14 @@
 The form makes a fit independent of the order of its rows and columns. Trees sum over rows in order and break ties by
 what comes first, so rounding and order would show in what they learn. So equal rows (of one unit) are merged into one
 with their total weight, rows are ordered by a hash of their values, and columns by name. A row of weight two is then
-the same as the row twice.
+the same as the row twice. Scores count to eight decimals.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 
 from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.learners.encoding import merged
-from calcli.numeric.seeded import Split, column_keys, in_class_order, in_turn, splits_of_units, stream
+from calcli.numeric.seeded import (
+    Split,
+    column_keys,
+    in_class_order,
+    in_turn,
+    score_columns,
+    splits_of_units,
+    stream,
+    sure_columns,
+)
 
 FOLDS = 5
 
@@ -29,7 +38,8 @@ CROSS_VALIDATED_ROWS = 20_000
 def distinct(batch: Batch, seed: int) -> Batch:
     """The distinct rows of positive weight, in an order that follows from `seed` and their values."""
     batch = batch if batch.weight is None else batch.take(batch.weight > 0)
-    first, weight = merged(_keys(batch, seed), batch.weights)
+    keys, order = _keys(batch, seed)
+    first, weight = merged(keys, batch.weights, order)
     rows = batch.take(first)
     features = {name: _sorted_levels(rows.features[name]) for name in sorted(rows.features)}
     return replace(rows.bare, weight=weight, features=features)
@@ -43,14 +53,16 @@ def _sorted_levels(column: Column) -> Column:
     return Column("category", column.recode(levels, unseen=-1), levels)
 
 
-def _keys(batch: Batch, seed: int) -> NDArray[np.uint64]:
-    """A 64-bit number for each row: equal rows, equal keys, in whatever order the features, levels and classes are."""
+def _keys(batch: Batch, seed: int) -> Iterator[NDArray[np.uint64]]:
+    """Two numbers of 64 bits for each row: equal rows, equal keys, in whatever order the features, levels and classes
+    are. The first ones tell rows apart, the second put them in order.
+    """
     score, rank = in_class_order(batch.score)
-    columns = [*score.reshape(len(batch), -1).T]
-    columns += [] if batch.label is None else [rank[batch.label].astype(np.float64)]
-    columns += [] if batch.units is None else [batch.units.rank.astype(np.float64)]
+    beside = [] if batch.label is None else [rank[batch.label].astype(np.float64)]
+    beside += [] if batch.units is None else [batch.units.rank.astype(np.float64)]
     features = [_hashable(batch.features[name]) for name in sorted(batch.features)]
-    return column_keys([*columns, *features], seed, "distinct rows")
+    for columns in (score_columns(score), sure_columns(score)):
+        yield column_keys([*columns, *beside, *features], seed, "distinct rows")
 
 
 def _hashable(column: Column) -> FloatArray | NDArray[np.uint64]:

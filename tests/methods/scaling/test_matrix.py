@@ -218,7 +218,7 @@ def test_dirichletcal_is_not_better() -> None:
     np.testing.assert_allclose(ours, peer, atol=1e-3)
 
 
-def definition(batch: Batch) -> np.ndarray:
+def definition(batch: Batch, method: str) -> np.ndarray:
     """Minimised by BFGS with differences for gradients."""
     n, classes = batch.weights.sum(), batch.classes
     beta = fitted("temperature", batch).state.number("inverse_temperature")
@@ -227,7 +227,7 @@ def definition(batch: Batch) -> np.ndarray:
     diagonal = np.eye(classes, dtype=bool)
 
     def logits(flat: np.ndarray) -> np.ndarray:
-        M = flat[: classes**2].reshape(classes, classes)
+        M = flat[: classes**2].reshape(classes, classes) * (1.0 if method == "sms" else diagonal)
         return L + L @ M.T + flat[classes**2 :]
 
     def loss(flat: np.ndarray) -> float:
@@ -243,27 +243,29 @@ def definition(batch: Batch) -> np.ndarray:
 
 @pytest.mark.parametrize("classes", [2, 3, 4])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_structured_matrix_scaling_is_its_definition(classes: int, weighted: bool) -> None:
+@pytest.mark.parametrize("method", ["sms", "svs"])
+def test_structured_scaling_is_its_definition(classes: int, weighted: bool, method: str) -> None:
     batch = ordinary(300, classes, weighted=weighted)
-    ours = fitted("sms", batch).predict(batch)
-    expected = definition(batch)
+    ours = fitted(method, batch).predict(batch)
+    expected = definition(batch, method)
     np.testing.assert_allclose(ours, expected if classes > 2 else expected[:, 1], atol=2e-6)
 
 
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")  # the peer's own
 @pytest.mark.parametrize("classes", [2, 3, 6])
-def test_probmetrics_has_a_loss_no_lower(classes: int) -> None:
+@pytest.mark.parametrize("method", ["sms", "svs"])
+def test_probmetrics_has_a_loss_no_lower(method: str, classes: int) -> None:
     """Its optimiser works in float32 and stops early: outputs are near, and what both minimise is lower for ours."""
     pytest.importorskip("probmetrics")
-    from probmetrics.calibrators.logistic import SMSCalibrator
+    from probmetrics.calibrators.logistic import SMSCalibrator, SVSCalibrator
 
     batch = ordinary(2000, classes)
     prob = probabilities(batch.score)
     table = prob if classes > 2 else np.column_stack([1 - prob, prob])
-    peer = SMSCalibrator(penalty="ridge").fit(table, batch.labels)
+    peer = (SMSCalibrator if method == "sms" else SVSCalibrator)(penalty="ridge").fit(table, batch.labels)
     expected = peer.predict_proba(table)
-    model = fitted("sms", batch)
+    model = fitted(method, batch)
     np.testing.assert_allclose(model.predict(batch), expected if classes > 2 else expected[:, 1], atol=1e-3)
 
     log_p = np.log(peer.ts_.predict_proba(table))
@@ -274,7 +276,8 @@ def test_probmetrics_has_a_loss_no_lower(classes: int) -> None:
         own = log_softmax(log_p @ coefficients[:, :-1].T + coefficients[:, -1])[np.arange(2000), batch.labels]
         return float((price * (coefficients - np.eye(classes, classes + 1)) ** 2).sum() - own.mean())
 
-    assert loss(model.state.array("coefficients")) <= loss(peer.W_) + 1e-9
+    theirs = peer.W_ if method == "sms" else np.column_stack([np.diag(peer.v_), peer.b_])
+    assert loss(model.state.array("coefficients")) <= loss(theirs) + 1e-9
 
 
 def test_the_number_of_threads_changes_no_digit() -> None:
