@@ -49,7 +49,8 @@ MOST_DRAWN, MOST_NAMED = 12, 12
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if _repeat(batch.score):
-        batch = distinct(batch, seed)
+        rows = distinct(batch, seed)
+        batch = replace(rows, features={name: rows.features[name] for name in batch.features})  # blocks in their order
     order = class_order(batch.score)
     start = _start(batch, sides, seed)
     classes, score = batch.classes, np.ascontiguousarray(ordered(_scores(start, batch), order))
@@ -61,9 +62,9 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     weight = batch.weights.astype(np.float64)
     mean, spread = _moments(score, weight)
     label = np.argsort(order).astype(np.min_scalar_type(classes))[batch.labels]
-    rows = Rows(score, label, weight, (score - mean) / spread if binary else np.empty(0))
+    held = Rows(score, label, weight, (score - mean) / spread if binary else np.empty(0))
     made = Fit(
-        rows,
+        held,
         1.0,
         np.zeros(() if binary else classes),
         list(codings),
@@ -122,7 +123,7 @@ def contributions(state: State, batch: Batch, rows: IntArray, background: IntArr
 
 def _start(batch: Batch, sides: SideInputs, seed: int) -> State | None:
     """Matrix scaling of more than two classes, where there are rows enough for its numbers."""
-    enough = batch.classes > 2 and len(batch) >= ENOUGH * batch.classes**2
+    enough = batch.classes > 2 and batch.weights.sum() >= ENOUGH * batch.classes**2
     return Sms().fit(batch.bare, sides, {}, seed) if enough else None
 
 

@@ -195,7 +195,7 @@ class Fit:
 
     def sweep(self, most: int) -> None:
         """So many sweeps, or fewer where one has moved next to nothing."""
-        few = len(self.rows.label) <= FEW
+        few = self.mass <= FEW
         for number in range(most):
             tell(f"sweep {number + 1} of {most} at most over {len(self.blocks)} blocks of effects")
             self.rows.begin()
@@ -285,7 +285,7 @@ class Fit:
         It is a score test: the sum over cells of g^2/h is compared with chi-square with as many degrees of freedom. Of
         many rows, a pair must promise more than what sweeps end with.
         """
-        least = STILL * self.mass if len(self.rows.label) > FEW else -np.inf
+        least = STILL * self.mass if self.mass > FEW else -np.inf
         found: dict[tuple[int, int], float] = {}
         for group in candidates:
             for pair in combinations(group, 2):
