@@ -43,6 +43,7 @@ SECTIONS = {
             "decisions",
             "uncertainty",
             "llm",
+            "judges",
             "weights",
             "extremes",
         ),
