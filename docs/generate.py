@@ -35,6 +35,7 @@ SECTIONS = {
     "Start": ("index", "install", "gallery"),
     "Guides": (
         *(
+            "tables",
             "python",
             "never-worse",
             "drift",

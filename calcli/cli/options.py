@@ -77,6 +77,8 @@ LOGIT = column(
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
 PERCENT = column("--percent COLUMN", "The predicted probability in percent: 87, or the text 87 %.")
+POSITIVES = column("--positives COLUMN", "How many of the --trials of a row were positive, in place of --label.")
+TRIALS = column("--trials COLUMN", "How many trials a row stands for, such as impressions.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
 IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=to.names_or_empty)
 CATEGORIES = column(
@@ -573,7 +575,22 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 # Groups that commands share
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
-COLUMNS = (LABEL, PROB, LOGPROB, PERCENT, LOGIT, NORMALISE, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
+COLUMNS = (
+    LABEL,
+    PROB,
+    LOGPROB,
+    PERCENT,
+    LOGIT,
+    NORMALISE,
+    WEIGHT,
+    WEIGHT_KIND,
+    POSITIVE,
+    CLASSES,
+    POSITIVES,
+    TRIALS,
+    FEATURES,
+    IGNORE,
+)
 ROLES = (CATEGORIES, NUMBERS)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)
