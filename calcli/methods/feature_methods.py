@@ -224,6 +224,7 @@ BOOST = MethodSpec(
         integer("depth", 4, "depth of each tree", 1, 10),
         number("rate", "auto", "learning rate; auto is 0.05 for two classes, 0.1 for more", 0.001, 1, *_AUTO),
         number("l2", 3.0, "L2 penalty on the values of leaves", 0, 1e6),
+        boolean("bags", True, "keep the models of the folds that chose the rounds, averaged; else one of all rows"),
     ),
 )
 
