@@ -54,7 +54,6 @@ MBCT = MethodSpec(
     explains=True,
     closed_form=True,
     sums="levels",
-    auto="binary",
     params=(
         choice("link", "auto", f"z' = z + b or p' = k p in a leaf; {_CHOSEN}", "odds", "linear", "auto"),
         integer("trees", "auto", f"the maximum number of trees; {_CHOSEN}", 0, 1000, *_AUTO),
@@ -118,7 +117,6 @@ HETEROGENEOUS = MethodSpec(
     sides=("partition-data",),
     closed_form=True,
     explains=True,
-    auto="yes",
     params=(
         choice(
             "partition", "forest", "one tree, the mean of several, or a boosted sequence", "tree", "forest", "boosted"
@@ -190,6 +188,7 @@ EFFECTS = MethodSpec(
     needs_features=True,
     closed_form=True,
     explains=True,
+    auto="yes",
     params=(
         integer("pairs", 200, "the maximum number of pairs of features with effects (60 for more classes)", 0, 2000),
         integer("bins", 32, "number of bins, of equal mass, of a numeric feature", 2, 1000),
@@ -228,7 +227,31 @@ BOOST = MethodSpec(
     ),
 )
 
-TREES = (EFFECTS, MBCT, HETEROGENEOUS, BOOST)
+FOREST = MethodSpec(
+    name="forest",
+    family="trees",
+    target="calcli.methods.forest.forest",
+    summary="the mean label rates of many randomised trees, mixed with the scaled score",
+    reference="Geurts, Ernst & Wehenkel 2006",
+    simplicity=25,
+    multiclass="native",
+    needs_features=True,
+    closed_form=True,
+    explains=True,
+    chooses=True,
+    auto="yes",
+    params=(
+        integer("trees", 100, "number of trees", 1, 1000),
+        number("min_rows", 3.0, "the minimum weight of a leaf", 1, 1e9),
+        integer(
+            "tries", "auto", "the features that a node tries; auto is twice the root of their number", 1, 1000, *_AUTO
+        ),
+        integer("bins", 64, "number of bins, of equal mass, of a number and of the score", 2, 1000),
+        number("weight", "auto", "that of the forest beside the scaled score; if auto, by rows not seen", 0, 1, *_AUTO),
+    ),
+)
+
+TREES = (EFFECTS, MBCT, HETEROGENEOUS, BOOST, FOREST)
 
 CCL = MethodSpec(
     name="ccl",
