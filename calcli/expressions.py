@@ -83,6 +83,8 @@ class Input(Term):
 
     name: str
     role: Role = "number"
+    whole: bool = False
+    """Whether the levels of a category are the texts of whole numbers, which the table may have as numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -77,8 +77,17 @@ LOGIT = column(
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
 PERCENT = column("--percent COLUMN", "The predicted probability in percent: 87, or the text 87 %.")
+POSITIVES = column("--positives COLUMN", "How many of the --trials of a row were positive, in place of --label.")
+TRIALS = column("--trials COLUMN", "How many trials a row stands for, such as impressions.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
 IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=to.names_or_empty)
+CATEGORIES = column(
+    "--categories A,B,...",
+    "Features whose numbers are names, as ids are; patterns too: 'site_*'. By default text, and integers whose values "
+    "say more than their order does.",
+    convert=to.names_or_empty,
+)
+NUMBERS = column("--numbers A,B,...", "Features that are quantities; patterns too.", convert=to.names_or_empty)
 WEIGHT = column("--weight COLUMN", "The weight of each row; never found by its name.")
 WEIGHT_KIND = column(
     "--weight-kind KIND",
@@ -124,6 +133,14 @@ CRITERION = method(
     "nll",
     complete=complete.metric,
 )
+FOR = method(
+    "--for PURPOSE",
+    "What the choice of auto must be able to do: be a formula in sql or onnx, be fitted on all rows with spark, keep "
+    "the order of scores (monotone), have rules that inspect shows. It is said what that costs.",
+    field="purpose",
+    kind=Literal["sql", "onnx", "spark", "monotone", "rules"] | None,
+)
+SIMPLE = method("--simple", "Let auto choose a single method, not a pool of several.", False)
 MODEL = method(
     "--model FILE",
     "The model that made the scores, saved by CatBoost, XGBoost or LightGBM, for methods that use its SHAP values or "
@@ -240,7 +257,12 @@ BOOTSTRAP = check(
     0,
     bounds=(0, 1_000_000),
 )
-BY = check("--by A,B,...", "Columns whose groups are reported separately.", convert=to.names_or_empty)
+BY = check(
+    "--by A,B,...",
+    "Columns whose groups are reported separately; numbers in bins (age:10), dates by hour, day, week, month or year "
+    "(when:month), and crosses (device*country).",
+    convert=to.names_or_empty,
+)
 BASELINE = check("--baseline FILE", "An earlier report (--format json) to compare every number with.")
 DRIFT = check(
     "--drift ARTIFACT",
@@ -464,6 +486,13 @@ ESTIMATE_TASK = column(
     "class",
     only="estimate",
 )
+rates_of_these = partial(
+    method,
+    "--prior-shift estimate",
+    "Find the class rates of these rows, without labels, if nothing but these rates has moved since the fit.",
+    kind=Literal["estimate"] | None,
+)
+MOVED_RATES, ESTIMATED_RATES = rates_of_these(only="apply"), rates_of_these(only="estimate")
 WIDTH = check("--width W", "Say how many more labels give an interval of this width.", kind=float, bounds=(1e-9, 10**9))
 CHOOSE = check(
     "--choose N",
@@ -546,7 +575,23 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 # Groups that commands share
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
-COLUMNS = (LABEL, PROB, LOGPROB, PERCENT, LOGIT, NORMALISE, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
+COLUMNS = (
+    LABEL,
+    PROB,
+    LOGPROB,
+    PERCENT,
+    LOGIT,
+    NORMALISE,
+    WEIGHT,
+    WEIGHT_KIND,
+    POSITIVE,
+    CLASSES,
+    POSITIVES,
+    TRIALS,
+    FEATURES,
+    IGNORE,
+)
+ROLES = (CATEGORIES, NUMBERS)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)
 CLUSTER = (ENGINE, MASTER)

@@ -128,7 +128,7 @@ def feature_table(features: object, rows: int | None = None) -> pl.DataFrame:
         table = features
     elif hasattr(features, "columns") or hasattr(features, "column_names"):
         with open_source(cast("Any", features)) as source:
-            table = source.raw.collect()
+            table = source.raw.with_columns(pl.col(name).cast(pl.String) for name in source.arrow_types.names).collect()
     elif hasattr(features, "toarray"):
         raise DataError("X is sparse, and methods read dense features", hint="give X.toarray()")
     else:

@@ -6,7 +6,7 @@ Nothing but scikit-learn's base classes is imported before something is fitted o
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
@@ -59,6 +59,9 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         Whether scores are ``logit`` or ``prob``; ``auto`` tells by their values, and refuses what is doubtful.
     exact
         Let probabilities be exactly 0 or 1 where the method says so.
+    categories, numbers
+        Columns of `X` whose numbers are names, as ids are, and those whose numbers are quantities; patterns too. Where
+        neither names them, integers whose values say more than their order does are names.
     weight_kind
         Whether a `sample_weight` is an ``importance`` or ``counts`` equal rows, which None takes for importance: counts
         of 2 say as much as the rows written twice.
@@ -109,6 +112,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         holdout: str | None = None,
         input: Input = "auto",  # noqa: A002 what it is of
         exact: bool = False,
+        categories: Sequence[str] = (),
+        numbers: Sequence[str] = (),
         weight_kind: WeightKind | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -119,6 +124,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         self.holdout = holdout
         self.input = input
         self.exact = exact
+        self.categories = categories
+        self.numbers = numbers
         self.weight_kind = weight_kind
         self.random_state = random_state
 
@@ -183,6 +190,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         if not Recipe(**settings).needs_features:
             rows = replace(rows, features=None)
         table, flags, group = rows.table()
+        if rows.features is not None:
+            flags = replace(flags, categories=tuple(self.categories), numbers=tuple(self.numbers))
         settings["resample_by"] = group
         seed = seed_of(self.random_state)
         settings |= {"flags": flags, "seed": seed, "check_scale": False}  # their kind is known by now
@@ -239,6 +248,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         recipe = model.manifest.recipe
         given: dict[str, Any] = {name: recipe.get(name) or None for name in ("params", "preset", "guard", "holdout")}
         given |= {"exact": bool(recipe.get("exact")), "weight_kind": model.flags.weight_kind}
+        given |= {"categories": model.flags.categories, "numbers": model.flags.numbers}
         loaded = cls(
             model.manifest.requested, **given, input=model.binding.score.kind, random_state=model.manifest.seed
         )

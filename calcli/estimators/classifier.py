@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from calcli.tables.binding_types import ScoreKind
     from calcli.tables.weights import WeightKind
 
+SETTINGS = ("params", "preset", "guard", "holdout", "exact", "categories", "numbers", "weight_kind", "random_state")
+"""The parameters of a `Calibrator` that a `CalibratedClassifier` has too, beside its method."""
+
 Responses: TypeAlias = "tuple[FloatArray, ScoreKind]"
 
 
@@ -41,7 +44,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     estimator
         A classifier or a pipeline with `predict_proba`, or else `decision_function`, which is taken for log-odds.
         Where it is frozen (`sklearn.frozen.FrozenEstimator`), all rows calibrate it, as with ``cv="prefit"``.
-    method, params, preset, guard, holdout, exact, weight_kind, random_state
+    method, params, preset, guard, holdout, exact, categories, numbers, weight_kind, random_state
         As of `calcli.Calibrator`.
     cv
         Folds, a splitter of scikit-learn, or pairs of training and test rows; ``prefit`` for an estimator that was
@@ -89,6 +92,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         guard: str | None = None,
         holdout: str | None = None,
         exact: bool = False,
+        categories: Sequence[str] = (),
+        numbers: Sequence[str] = (),
         weight_kind: WeightKind | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
@@ -102,6 +107,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.guard = guard
         self.holdout = holdout
         self.exact = exact
+        self.categories = categories
+        self.numbers = numbers
         self.weight_kind = weight_kind
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -214,8 +221,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
         with as_value_errors():
             rows = Rows(labels, self.classes_, features_of(X), weight, groups, *response, self.weight_kind)
-            names = ("params", "preset", "guard", "holdout", "exact", "weight_kind", "random_state")
-            settings = {name: getattr(self, name) for name in names}
+            settings = {name: getattr(self, name) for name in SETTINGS}
             return Calibrator(self.method, input=rows.kind, **settings)._fit_rows(rows)
 
     def _routed(self, weight: Any, groups: Any, fit_params: Mapping[str, Any]) -> Any:

@@ -7,6 +7,7 @@ an interpreter of a few dozen lines.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -64,7 +65,10 @@ def table_inputs(binding: Binding) -> TableInputs:
     values = tuple(Input(name) for name in binding.score.columns)
     valid = _validity(values, binding)
     score = tuple(terms.choose(valid, one, None) for one in _score(values, binding))
-    return TableInputs(score, {feature.name: Input(feature.name, feature.role) for feature in binding.features}, valid)
+    # Unsigned integers may be too large for the type that whole numbers have in databases.
+    whole = {one.name for one in binding.features if one.whole and one.dtype != "UInt64"}
+    features = {one.name: Input(one.name, one.role, one.name in whole) for one in binding.features}
+    return TableInputs(score, features, valid)
 
 
 def _validity(values: tuple[Input, ...], binding: Binding) -> Condition:
@@ -100,6 +104,9 @@ def _normalised(values: Terms) -> Terms:
     return tuple(one / terms.choose(rough, whole, 1.0) for one in values)
 
 
+WHOLE = re.compile(r"-?\d{1,18}")
+"""A whole number that every database can keep."""
+
 Values: TypeAlias = "list[float | str | bool | None]"
 
 
@@ -122,6 +129,9 @@ def sample_rows(binding: Binding, outputs: Mapping[str, Term], count: int) -> pl
         values: Values = [True, False]
         if role == "category":
             values = [*sorted(map(str, tested.get(name, ()))), "a level that was never seen"]
+        elif role == "whole":
+            levels = [int(one) for one in tested.get(name, ()) if WHOLE.fullmatch(str(one))]
+            values = [*sorted(levels), max(levels, default=0) // 2 + 1, 0]
         elif role == "number":
             cuts = [float(one) for one in tested.get(name, ()) if abs(float(one)) < 1e300]
             values = [*cuts, *(one + (1.0 + abs(one)) / 8.0 for one in cuts), 0.0]
@@ -149,7 +159,10 @@ def document(outputs: Mapping[str, Term]) -> dict[str, Json]:
             names[id(term)] = name
     return {
         "schema": "calcli.formula/1",
-        "inputs": [{"name": name, "role": role} for name, role in sorted(inputs(outputs.values()))],
+        "inputs": [
+            {"name": name, "role": "category" if role == "whole" else role}
+            for name, role in sorted(inputs(outputs.values()))
+        ],
         "steps": written,
         "outputs": [{"name": name, "term": _json(term, names)} for name, term in outputs.items()],
     }

@@ -1,8 +1,9 @@
 """Terms as an ONNX graph, for servers of models.
 
 Every input is a tensor of shape [rows] under the name of its column: numbers and truth values are doubles, or floats
-where that is asked for, categories are texts. A missing number or truth value is NaN, a missing category the empty
-text, which stands for nothing else. A term that is used several times is one node. All is computed in float64.
+where that is asked for, categories are texts, those of whole numbers too. A missing number or truth value is NaN, a
+missing category the empty text, which stands for nothing else. A term that is used several times is one node. All is
+computed in float64.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ from calcli.expressions import (
 
 OPSET = 17
 
+TEXTS = ("category", "whole")
+"""The roles of columns that are texts."""
+
 _OPERATORS = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
 _OPERATORS |= {"<": "Less", "<=": "LessOrEqual", ">": "Greater", ">=": "GreaterOrEqual"}
 _FUNCTIONS = {"exp": "Exp", "ln": "Log", "abs": "Abs", "least": "Min", "greatest": "Max"}
@@ -54,8 +58,8 @@ def model(outputs: Mapping[str, Term], about: str, *, float32: bool = False) -> 
             raise UsageError(f"{name!r} has an empty text as a level, which stands for a missing value in ONNX")
     number = TensorProto.FLOAT if float32 else TensorProto.DOUBLE
     read = sorted(inputs(outputs.values()))
-    kinds = {name: TensorProto.STRING if role == "category" else number for name, role in read}
-    writer = _Writer([name for name, role in read if float32 and role != "category"])
+    kinds = {name: TensorProto.STRING if role in TEXTS else number for name, role in read}
+    writer = _Writer([name for name, role in read if float32 and role not in TEXTS])
     for term in bottom_up(outputs.values()):  # each after its parts: no recursion however deep the formula
         if not isinstance(term, Number):  # many stand in tables alone
             writer.of(term)
@@ -87,8 +91,8 @@ def columns(rows: pl.DataFrame, outputs: Mapping[str, Term], *, float32: bool = 
     """The columns of a table as inputs of the graph, by name: a file keeps them in this order."""
     given: dict[str, Any] = {}
     for name, role in sorted(inputs(outputs.values())):
-        if role == "category":
-            given[name] = np.array(rows[name].fill_null("").to_list(), dtype=object)
+        if role in TEXTS:
+            given[name] = np.array(rows[name].cast(pl.String).fill_null("").to_list(), dtype=object)
         else:
             number = pl.Float32 if float32 else pl.Float64
             given[name] = rows[name].cast(number).fill_null(float("nan")).to_numpy()

@@ -297,7 +297,7 @@ def _groups(members: Sequence[Term], tables_of: Mapping[int, int]) -> list[list[
     return groups
 
 
-_TYPES = {"number": "double", "category": "text", "boolean": "boolean"}
+_TYPES = {"number": "double", "category": "text", "whole": "bigint", "boolean": "boolean"}
 _RELATION = "calcli_relation"
 
 

@@ -57,11 +57,11 @@ class Entry(Term):
 
 
 def inputs(outputs: Iterable[Term]) -> set[tuple[str, str]]:
-    """The columns that are read, each with its role."""
+    """The columns that are read, each with its role, which is ``whole`` for categories of whole numbers."""
     terms = bottom_up(outputs)
     columns = [term for term in terms if isinstance(term, Input)]
     columns += (one.column for term in terms for one in _conditions(term) if isinstance(one, Missing | Among))
-    return {(column.name, column.role) for column in columns}
+    return {(column.name, "whole" if column.whole else column.role) for column in columns}
 
 
 def tested_values(outputs: Iterable[Term]) -> dict[str, set[float | str]]:

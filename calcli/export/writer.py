@@ -107,8 +107,8 @@ class Writer:
                 sql = known
             case Number(value):
                 sql = number(value)
-            case Input(name, role):
-                sql = self._column(name, role)
+            case Input():
+                sql = self._column(node)
             case Arithmetic(operator, left, right):
                 sql = f"{self._operand(left)} {operator} {self._operand(right)}"
             case Function(name, arguments):
@@ -156,7 +156,7 @@ class Writer:
             case Missing(column):
                 return self._missing(column)
             case Among(column, levels):
-                text = self._column(column.name, "category")
+                text = self._column(column)
                 texts = [self.dialect.literal(level) for level in levels]
                 if self.dialect.joins_lists:
                     return f"({' OR '.join(f'{text} = {one}' for one in texts)})"
@@ -213,11 +213,11 @@ class Writer:
         bits = (self.dialect.bit.format(test=test, weight=1 << at) for at, test in enumerate(tests))
         return " + ".join([str(first), *bits])
 
-    def _column(self, name: str, role: str) -> str:
-        column = quoted(name, self.dialect)
-        if role == "category":
-            return self.dialect.text.format(column)
-        if role == "boolean":
+    def _column(self, given: Input) -> str:
+        column = quoted(given.name, self.dialect)
+        if given.role == "category":  # of whole numbers 17, 17.0 and '17' are one
+            return self.dialect.text.format(self._cast(column, "bigint") if given.whole else column)
+        if given.role == "boolean":
             truth = self.dialect.truth.format(column)
             return f"CASE WHEN {truth} THEN 1e0 WHEN NOT {truth} THEN 0e0 END"
         return self._cast(column)
@@ -226,7 +226,7 @@ class Writer:
         absent = f"{quoted(column.name, self.dialect)} IS NULL"
         if column.role != "number":
             return absent
-        x = self._column(column.name, "number")
+        x = self._column(column)
         # 1/NaN is not 0, as that of infinity is; a CASE keeps the division from all other numbers.
         return f"({absent} OR {x} <> {x} OR CASE WHEN {x} > {_MOST} THEN 1e0 / {x} ELSE 0e0 END > 0.5e0)"
 

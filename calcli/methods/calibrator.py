@@ -157,9 +157,14 @@ class FittedMethod:
             if prob.shape != score.shape:
                 raise ValueError(f"it gives {prob.shape} numbers for {score.shape} scores")
 
+    @property
+    def extra_names(self) -> tuple[str, ...]:
+        """The names of the extra columns; a calibrator of each class against the rest has none."""
+        return () if self.spec.one_vs_rest(self.classes) else self.spec.extras
+
     def extras(self, batch: Batch, sides: SideInputs = NO_SIDE_INPUTS) -> Mapping[str, FloatArray]:
-        """The extra columns of these rows, under the names that the spec lists."""
-        if not self.spec.extras:
+        """The extra columns of these rows, under the names of `extra_names`."""
+        if not self.extra_names:
             return {}
         with self.as_artifact_error():
             return self.spec.load().extras(self.state, batch, self.sides | sides)
@@ -446,7 +451,9 @@ def formula_of(calibrator: FittedMethod, score: Terms, features: Inputs) -> Term
     spec = calibrator.spec
     if not spec.closed_form:
         known = ", ".join(each.name for each in catalog.specs() if each.closed_form)
-        raise UsageError(f"{spec.name} has no closed form", hint=f"methods that have one: {known}")
+        raise UsageError(
+            f"{spec.name} has no closed form", hint=f"try: calcli fit --for sql, or a method of these: {known}"
+        )
     with calibrator.as_artifact_error():
         prob = _formula(calibrator, score, features)
         if len(prob) != len(score):

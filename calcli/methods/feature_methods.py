@@ -51,14 +51,22 @@ MBCT = MethodSpec(
     simplicity=20,
     needs_features=True,
     needs=_ranking,
+    extras=("leaf",),
     explains=True,
     closed_form=True,
     sums="levels",
     params=(
         choice("link", "auto", f"z' = z + b or p' = k p in a leaf; {_CHOSEN}", "odds", "linear", "auto"),
         integer("trees", "auto", f"the maximum number of trees; {_CHOSEN}", 0, 1000, *_AUTO),
-        integer("depth", "auto", f"the maximum number of conditions of a leaf; {_CHOSEN}", 1, 12, *_AUTO),
-        number("rate", "auto", f"learning rate; {_CHOSEN}", 0.01, 1, *_AUTO),
+        integer(
+            "depth",
+            "auto",
+            "the maximum number of conditions of a leaf; auto is 2, of 30,000 rows or more 2 to 5 by held-out rows",
+            1,
+            12,
+            *_AUTO,
+        ),
+        number("rate", "auto", "learning rate; auto is 0.3", 0.01, 1, *_AUTO),
         number("lambda", "auto", f"odds: shrinkage of b towards the parent's b; {_CHOSEN}", 0, 1e6, *_AUTO),
         number(
             "tau", "auto", f"linear: shrinkage of k towards the parent's k, in positive rows; {_CHOSEN}", 0, 1e6, *_AUTO
@@ -66,7 +74,8 @@ MBCT = MethodSpec(
         number(
             "min_rows",
             "auto",
-            "beta, the minimum weight of a branch; eq13: from equation 13 of the paper",
+            "beta, the minimum weight of a branch; auto: 0.3 times the root of the rows, 10 or more; eq13: from "
+            "equation 13 of the paper",
             1,
             1e9,
             "auto",
@@ -116,6 +125,7 @@ HETEROGENEOUS = MethodSpec(
     needs_features=True,
     sides=("partition-data",),
     closed_form=True,
+    extras=("cell",),
     explains=True,
     params=(
         choice(
@@ -188,6 +198,7 @@ EFFECTS = MethodSpec(
     needs_features=True,
     closed_form=True,
     explains=True,
+    contributes=True,
     auto="yes",
     params=(
         integer("pairs", 200, "the maximum number of pairs of features with effects (60 for more classes)", 0, 2000),

@@ -107,6 +107,11 @@ def boolean(name: str, default: ParamValue, meaning: str) -> Param:
     return Param(name, "bool", default, meaning)
 
 
+Purpose: TypeAlias = Literal["sql", "onnx", "spark", "monotone", "rules"]
+"""What a calibrator must be able to do: be a formula in SQL or ONNX, be fitted on all rows of a Spark cluster, keep the
+order of scores (of more than two classes the first one), or have rules that `inspect` shows."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MethodSpec:
     """The properties of a method, known without importing it."""
@@ -183,6 +188,16 @@ class MethodSpec:
 
     params: tuple[Param, ...] = ()
     presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
+
+    def can(self, purpose: Purpose, classes: int) -> bool:
+        """Whether its calibrators of so many classes serve the purpose; no calibration serves all."""
+        if purpose == "monotone":
+            return self.order == "kept" if classes == 2 else self.keeps_top_class
+        if purpose == "rules":
+            return self.explains or self.name == "identity"
+        if purpose == "spark":
+            return self.sums == "scores" or self.from_sums(classes) or (self.sums == "levels" and classes == 2)
+        return self.closed_form
 
     def lacks_columns(self, batch: Batch) -> bool:
         """Whether it needs more than the score, and these rows have no more."""

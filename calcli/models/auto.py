@@ -23,10 +23,10 @@ from calcli.listener import Listener
 from calcli.methods import catalog, pool
 from calcli.methods.base import Params, number
 from calcli.methods.calibrator import FittedMethod, PostProcessing
-from calcli.methods.spec import MethodSpec
+from calcli.methods.spec import MethodSpec, Purpose
 from calcli.metrics.base import Folds, Scored
 from calcli.metrics.catalog import MetricSpec
-from calcli.metrics.paired import unit_sums
+from calcli.metrics.paired import paired_difference, unit_sums
 from calcli.models.held_out import Holdout, Mask, Splits, split_rows
 from calcli.models.model_selection import (
     IDENTITY,
@@ -75,7 +75,7 @@ class MethodSelection:
     def __init__(
         self, prob: Mapping[str, FloatArray], rows: Batch, part: IntArray, metric: MetricSpec, most: int
     ) -> None:
-        self.prob, self.labels, self.weight = prob, rows.labels, rows.weight
+        self.prob, self.labels, self.weight, self._rows = prob, rows.labels, rows.weight, rows
         self._part, self._metric, self._most, self._units = part, metric, most, rows.together
         self._weights: dict[int | None, dict[str, float]] = {}
         one = self.prob[IDENTITY]
@@ -104,6 +104,45 @@ class MethodSelection:
             if lead <= STANDARD_ERRORS * error and self._lost(name) <= SHARE * evidence.nats:
                 return Chosen(name, {name: 1.0}, best, self._single(name, mean))
         return Chosen(pool.POOL, self._weigh(None), best, self._mixture(mean, best))
+
+    def limited(self, purpose: Purpose | None, *, simple: bool) -> tuple[MethodSelection, Chosen, str | None]:
+        """The selection among the methods that serve the purpose, its choice, and what that costs.
+
+        The choice is a single method if it must be `simple`; nothing is said of what is not limited.
+        """
+        if purpose is None and not simple:
+            return self, self.choose(), None
+        able = {
+            name: prob
+            for name, prob in self.prob.items()
+            if purpose is None or catalog.find(name).can(purpose, self._rows.classes)
+        }
+        limited = MethodSelection(able, self._rows, self._part, self._metric, self._most)
+        chosen = limited.choose()
+        # A mixture of calibrators is fitted from no sums, whatever its members are fitted from.
+        if chosen.name == pool.POOL and (simple or purpose == "spark"):
+            loss = self._said(self._mean(self._losses(self.prob[chosen.best])))
+            why = f"{chosen.best} is the single method with the best held-out {loss_name(self._metric)}, {loss}"
+            chosen = Chosen(chosen.best, {chosen.best: 1.0}, chosen.best, why)
+        words = " ".join(filter(None, ["" if purpose is None else f"--for {purpose}", "--simple" if simple else ""]))
+        return limited, chosen, f"{words} {self._cost(limited.predicted(chosen), self.choose())}"
+
+    def _cost(self, prob: FloatArray, best: Chosen) -> str:
+        """How much larger the loss of these predictions is than that of what is best without a limit."""
+        loss, least = self._losses(prob), self._losses(self.predicted(best))
+        value, lo, hi, _ = paired_difference(loss, least, self.weight, self._units)
+        if not np.any(loss != least) or value is None or lo is None or hi is None:
+            return "costs nothing: what is best of all can do that"
+        return (
+            f"costs {value:.5f} of {loss_name(self._metric)} (95 % interval {lo:.5f} to {hi:.5f}): it is "
+            f"{self._said(self._mean(loss))}, and {self._said(self._mean(least))} with what is best of all, {best.name}"
+        )
+
+    def _losses(self, prob: FloatArray) -> FloatArray:
+        return criterion_rows(self._metric, Scored(self.labels, prob, self.weight))
+
+    def _mean(self, loss: FloatArray) -> float:
+        return float(np.average(loss, weights=self.weight))
 
     def least_gain(self, chosen: Chosen) -> float:
         """By how much the mean log-loss had to be lower: what the pool had to spare less than it is."""
@@ -259,10 +298,10 @@ def select(
     prob = {one.spec.name: one.predicted.prob for one in outcomes if one.predicted is not None}
     held = rows.take(splits.predicted)
     most = int(number(recipe.resolve(catalog.find(pool.POOL)), "most"))
-    contest = MethodSelection(prob, held, _parts(splits, held, seed), criterion(recipe.criterion), most)
+    every = MethodSelection(prob, held, _parts(splits, held, seed), criterion(recipe.criterion), most)
 
     # The choice, and its calibrator of all rows.
-    chosen = contest.choose()
+    contest, chosen, cost = every.limited(recipe.purpose, simple=recipe.simple)
     members = {one.spec.name: one.fitted for one in outcomes if one.fitted is not None}
     params: Params
     if chosen.name == pool.POOL:
@@ -274,7 +313,7 @@ def select(
         fitted = members[chosen.name]
         params = recipe.resolve(fitted.spec)
     late = tuple(one.spec.name for one in outcomes if one.reason == OUT_OF_TIME)
-    choice = Choice(chosen.name, chosen.best, chosen.why, late, not_installed)
+    choice = Choice(chosen.name, chosen.best, chosen.why, late, not_installed, cost)
     compared[compared] = splits.predicted
     kept = fitted if rows is batch else None
     least = None if chosen.name == IDENTITY else contest.least_gain(chosen)

@@ -225,11 +225,15 @@ class Choice:
     why: str
     left_out: tuple[str, ...] = ()
     not_installed: Mapping[str, str] = field(default_factory=dict)
+    cost: str | None = None
+    """How much better a choice without a limit would be, where there is one."""
 
 
 def choice_warnings(choice: Choice) -> tuple[ReportWarning, ...]:
     """A report's warnings about a choice."""
     warnings = [ReportWarning("choice", choice.why)]
+    if choice.cost is not None:
+        warnings.append(ReportWarning("choice", choice.cost))
     if choice.left_out:
         warnings.append(ReportWarning("budget", f"not finished within the budget: {', '.join(choice.left_out)}"))
     if missing := choice.not_installed:

@@ -14,7 +14,7 @@ from calcli.batch import FloatArray
 from calcli.errors import ArtifactError, FitError, UsageError, unknown_name
 from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue
-from calcli.methods.spec import MethodSpec
+from calcli.methods.spec import MethodSpec, Purpose
 from calcli.models.model_selection import criterion
 from calcli.models.side_inputs import SideFiles
 from calcli.tables.binding_types import NO_FLAGS, Flags
@@ -48,6 +48,10 @@ class Recipe(Request):
         The positives' share where the scores will be used; for more classes ``a=0.5,b=0.3,c=0.2``.
     guard
         A metric; if it is worse than without calibration on held-out rows, nothing is kept.
+    purpose
+        What the calibrator must be able to do: ``auto`` chooses among the methods that can, and says what that costs.
+    simple
+        Whether ``auto`` chooses a single method rather than a pool of several.
     criterion
         The metric by which ``auto`` chooses: a mean over rows, never a calibration error.
     budget
@@ -63,6 +67,8 @@ class Recipe(Request):
     exact: bool = False
     prior_shift: str | None = None
     guard: str | None = None
+    purpose: Purpose | None = None
+    simple: bool = False
     criterion: str = "nll"
     budget: float | None = None
     metrics: str = "default"
@@ -91,7 +97,7 @@ class Recipe(Request):
     def check_settings(self, sides: SideFiles) -> None:
         """Refuse, before any rows are read, a method, preset, parameter, side input or criterion that cannot be."""
         if self.method != AUTO:
-            catalog.find(self.method)
+            self._check_ability(catalog.find(self.method))
         if self.method == AUTO and self.preset is not None:
             raise UsageError("--preset is for one method, and auto fits several", hint="name the method with --method")
         for name in params_by_method(self.params, self.method):
@@ -99,6 +105,14 @@ class Recipe(Request):
                 raise UsageError(f"parameters are given for {name}, but the method is {self.method}")
         sides.check(self.candidates, self.flags)
         criterion(self.criterion)
+
+    def _check_ability(self, spec: MethodSpec) -> None:
+        """Refuse a method that cannot do what it must for any number of classes."""
+        if self.simple:
+            raise UsageError("--simple is for auto, and one method is named", hint="leave out --simple or --method")
+        if self.purpose is not None and not any(spec.can(self.purpose, classes) for classes in (2, 3)):
+            able = ", ".join(one.name for one in catalog.specs() if one.can(self.purpose, 2))
+            raise UsageError(f"--for {self.purpose}: {spec.name} cannot do that", hint=f"methods that can: {able}")
 
     def check_installed(self, sides: Collection[str], features: int = 0) -> None:
         """Refuse a method that needs packages which are not installed; `auto` does without such methods."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from calcli.errors import UsageError, check_choice
 from calcli.export.dialects import find, quoted
 from calcli.export.sql import stem_of
-from calcli.export.subexpressions import bottom_up, steps
+from calcli.export.subexpressions import bottom_up, inputs, steps
 from calcli.export.writer import Writer
 from calcli.expressions import Lookup, Term, Trees
 from calcli.models.base import Given, Model, Scale
@@ -114,7 +114,7 @@ def with_added(rows: DataFrame, stream: ColumnAdder) -> DataFrame:
     from pyspark.sql import functions
 
     outputs = stream.added.written_terms()
-    if outputs is None or not is_short(outputs):
+    if outputs is None or not is_short(outputs) or _has_odd_names(rows, outputs):
         return _by_workers(rows, stream)
     scored = with_outputs(rows, outputs)
     if stream.bad_rows == "null":
@@ -122,6 +122,13 @@ def with_added(rows: DataFrame, stream: ColumnAdder) -> DataFrame:
     refused = functions.raise_error(functions.lit(f"calcli.errors.DataError: {REFUSED}"))
     first = column_named(stream.added.names[0])
     return scored.withColumn(stream.added.names[0], functions.when(first.isNull(), refused).otherwise(first))
+
+
+def _has_odd_names(rows: DataFrame, outputs: Mapping[str, Term]) -> bool:
+    """Whether Spark would write some categories in another way: 17.0 for 17, or an error for a text as a number."""
+    odd = {"category": ("double", "float", "decimal"), "whole": ("double", "float", "decimal", "string")}
+    roles = inputs(outputs.values())
+    return any(rows.schema[name].dataType.typeName() in odd.get(role, ()) for name, role in roles)
 
 
 def _by_workers(rows: DataFrame, stream: ColumnAdder) -> DataFrame:

@@ -90,7 +90,9 @@ def _indices_already(values: pl.Series, binding: Binding) -> IntArray | None:
 def feature_column(values: pl.Series, feature: Feature, offset: int, levels: Levels | None = None) -> Column:
     """A feature as methods take it; `levels` are those of the chunks before."""
     if feature.role == "category":
-        return _category(values, levels or Levels())
+        return _category(values, levels or Levels(), whole=feature.whole)
+    if isinstance(values.dtype, pl.Categorical | pl.Enum):
+        values = values.cast(pl.String)
     if feature.role == "boolean" and values.dtype != pl.Boolean:
         values = _truth(values, feature, offset)
     elif values.dtype == pl.String:
@@ -117,13 +119,33 @@ def _refuse(values: pl.Series, wrong: pl.Series, feature: Feature, offset: int) 
         )
 
 
-def _category(values: pl.Series, levels: Levels) -> Column:
+def _category(values: pl.Series, levels: Levels, *, whole: bool = False) -> Column:
     if isinstance(values.dtype, pl.Categorical | pl.Enum):
-        return levels.column(values)
-    text = values.cast(pl.String)
+        if not whole:
+            return levels.column(values)
+        values = values.cast(pl.String)
+    if values.dtype == pl.String and not whole:
+        text = values
+    else:
+        values = values.fill_nan(None) if values.dtype.is_float() else values
+        distinct = values.unique().drop_nulls()
+        text = values.replace_strict(distinct, _whole_texts(distinct), default=None, return_dtype=pl.String)
     names = text.unique().drop_nulls().sort()
     codes = text.cast(pl.Enum(names)).to_physical().cast(pl.Int32).fill_null(-1)
     return Column("category", codes.to_numpy(), tuple(names.to_list()))
+
+
+def _whole_texts(values: pl.Series) -> pl.Series:
+    """Values as the text of categories: 17, 17.0 and their texts are one, and null is a text for a missing number."""
+    if values.dtype == pl.String:
+        values, text = values.set(~is_present(values), None), values
+        integers, numbers = values.cast(pl.Int64, strict=False), values.cast(pl.Float64, strict=False)
+        rounded = numbers.cast(pl.Int64, strict=False)
+        rounded = rounded.set((rounded.cast(pl.Float64) != numbers).fill_null(value=False), None)
+        whole = integers.fill_null(rounded)
+        return whole.cast(pl.String).fill_null(values)
+    text = values.cast(pl.String)
+    return _whole_texts(text) if values.dtype.is_float() or values.dtype.is_decimal() else text
 
 
 class Levels:

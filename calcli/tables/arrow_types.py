@@ -10,6 +10,7 @@ plain values. Dictionaries keep their order, and the type of their indices as lo
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -50,6 +51,9 @@ class ArrowTypes:
     metadata: Metadata = field(default_factory=dict)
     """The metadata of the table: the index of pandas, the geometry of a map, keys of the owner."""
 
+    names: tuple[str, ...] = ()
+    """The columns of integers that are kept as dictionaries, as pandas keeps its categories."""
+
     @classmethod
     def of(cls, arrow: pa.Schema, schema: pl.Schema) -> ArrowTypes:
         """What changes of this schema when polars reads it as `schema`."""
@@ -63,6 +67,7 @@ class ArrowTypes:
             frozenset(column.name for column in arrow if not column.nullable),
             {name: note for name, note in notes.items() if note},
             {key: value for key, value in (arrow.metadata or {}).items() if not key.startswith(COMPLETE)},
+            integer_names(arrow),
         )
 
     @classmethod
@@ -78,6 +83,7 @@ class ArrowTypes:
                 for key, value in first.metadata.items()
                 if all(part.metadata.get(key) == value for part in others)
             },
+            tuple(dict.fromkeys(name for part in parts for name in part.names)),
         )
 
     def declared(self, names: Collection[str]) -> bool:
@@ -105,6 +111,21 @@ def _to_restore(arrow: pa.DataType, ours: pa.DataType) -> pa.DataType | None:
     if both and arrow.index_type != ours.index_type:
         return pa.dictionary(arrow.index_type, ours.value_type, arrow.ordered)
     return None
+
+
+def integer_names(arrow: pa.Schema) -> tuple[str, ...]:
+    """The columns of dictionaries of integers."""
+    found = (column for column in arrow if is_type.is_dictionary(column.type))
+    return tuple(column.name for column in found if is_type.is_integer(column.type.value_type))
+
+
+def parquet_names(metadata: Metadata | None) -> tuple[str, ...]:
+    """These columns of a Parquet file: pyarrow reads them as plain integers, and its metadata keep their types."""
+    stored = (metadata or {}).get(b"ARROW:schema")
+    try:
+        return () if stored is None else integer_names(pa.ipc.read_schema(pa.BufferReader(b64decode(stored))))
+    except (pa.ArrowException, ValueError):
+        return ()
 
 
 def arrow_schema(schema: pl.Schema) -> pa.Schema:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import polars as pl
@@ -33,6 +34,8 @@ HEADS: Final = (10_000, 1_000_000)
 COLUMNS_AT_ONCE = 256
 """The number of columns in one query: the memory of a query with many distinct counts grows with their square."""
 
+CATEGORY: Role = "category"
+
 UNIT = "named like a group id"
 EMPTY, TIME, ID = "no value in any row", "a date or time", "every value is different, as in an id"
 """Reasons in the values of a column; the first of several counts."""
@@ -52,9 +55,10 @@ def find_features(
 ) -> tuple[tuple[Feature, ...], tuple[Dropped, ...]]:
     """The features that ``--features`` names, or else all columns that can be features."""
     schema = source.schema
+    roles = dict.fromkeys(source.arrow_types.names, CATEGORY) | roles_named(flags, source.columns)
     if flags.features is not None:
-        return _flagged(flags.features, schema, binding), ()
-    taken = {binding.label, binding.weight, binding.node_id, *binding.score.columns}
+        return _flagged(flags.features, source, binding, roles), ()
+    taken = {binding.label, binding.weight, binding.node_id, binding.trials, *binding.score.columns}
     free = [name for name in source.stored if name not in taken]
     # 1. names and types
     reasons: dict[str, str] = {}
@@ -68,28 +72,61 @@ def find_features(
             reasons[name] = reason
     # 2. values
     reasons |= reasons_in_values(source, [name for name in free if name not in reasons])
-    features = tuple(_feature(name, schema) for name in free if name not in reasons)
+    features = tuple(_feature(name, source, roles) for name in free if name not in reasons)
     return features, tuple(Dropped(name, reasons[name]) for name in schema if name in reasons)
 
 
-def _feature(name: str, schema: pl.Schema) -> Feature:
-    role = role_of(schema[name])
-    if role is None:
+def roles_named(flags: Flags, columns: Sequence[str]) -> dict[str, Role]:
+    """The roles that ``--categories`` and ``--numbers`` give to columns; each of their patterns must match some."""
+    roles: dict[str, Role] = {}
+    named: tuple[tuple[str, tuple[str, ...], Role], ...]
+    named = (("--categories", flags.categories, "category"), ("--numbers", flags.numbers, "number"))
+    for flag, patterns, role in named:
+        for pattern in patterns:
+            found = [name for name in columns if name == pattern] or [
+                name for name in columns if fnmatchcase(name, pattern)
+            ]
+            if not found:
+                raise DataError(f"{flag}: {unknown_name('column', pattern, columns)}")
+            for name in found:
+                if roles.setdefault(name, role) != role:
+                    raise UsageError(
+                        f"{name!r} is named by --categories and by --numbers", hint="a feature has one role"
+                    )
+    return roles
+
+
+def _feature(name: str, source: Source, roles: Mapping[str, Role]) -> Feature:
+    dtype = source.schema[name]
+    own_role, given = role_of(dtype), roles.get(name)
+    if own_role is None:
         raise DataError(
-            f"the column {name!r} is {schema[name]}, which cannot be a feature",
+            f"the column {name!r} is {dtype}, which cannot be a feature",
             hint="cast it, or leave it out of --features",
         )
-    return Feature(name, role, str(schema[name]))
+    role = own_role if own_role == "boolean" or given is None else given
+    if role == "category" and own_role == "number" and not dtype.is_integer() and not has_whole_numbers(source, name):
+        raise DataError(f"--categories: {name!r} holds numbers with fractions", hint="round them, or cast them to text")
+    return Feature(name, role, str(dtype))
 
 
-def _flagged(names: Sequence[str], schema: pl.Schema, binding: Binding) -> tuple[Feature, ...]:
-    taken = {binding.label: "label", binding.weight: "weight"}
+def has_whole_numbers(source: Source, name: str) -> bool:
+    """Whether a column of numbers holds no fractions in any row."""
+    values = pl.col(name).cast(pl.Float64).fill_nan(None).drop_nulls()
+    with reading(source.name):
+        fractions = source.typed([name]).select((values % 1.0 != 0.0).any()).collect(engine="streaming")
+    return not fractions.item()
+
+
+def _flagged(names: Sequence[str], source: Source, binding: Binding, roles: Mapping[str, Role]) -> tuple[Feature, ...]:
+    schema = source.schema
+    taken = {binding.label: "label", binding.weight: "weight", binding.trials: "number of trials"}
     for name in names:
         if name not in schema:
             raise DataError(f"--features: {unknown_name('column', name, schema)}")
         if name in taken:
             raise UsageError(f"--features names {name!r}, which is the {taken[name]}")
-    return tuple(_feature(name, schema) for name in dict.fromkeys(names))
+    return tuple(_feature(name, source, roles) for name in dict.fromkeys(names))
 
 
 def _reason(name: str, dtype: pl.DataType, binding: Binding) -> str | None:
@@ -163,7 +200,7 @@ def _answers(source: Source, asked: Mapping[str, Mapping[str, pl.Expr]], limit: 
 
 def words_among_numbers(source: Source, features: Sequence[Feature]) -> dict[str, str]:
     """Categories half of whose values or more are numbers in the first rows, each with its first value that is none."""
-    names = [feature.name for feature in features if source.schema[feature.name] == pl.String]
+    names = [one.name for one in features if one.role == "category" and source.schema[one.name] == pl.String]
     words: dict[str, str] = {}
     for start in range(0, len(names), COLUMNS_AT_ONCE):
         with reading(source.name):
@@ -211,6 +248,7 @@ def _check_role(feature: Feature, dtype: pl.DataType) -> None:
     """Check the type of a column; the values in text files are checked when they are encoded."""
     role = role_of(dtype)
     fine = role == feature.role or dtype == pl.Null or (feature.role == "number" and role == "boolean")
+    fine = fine or str(dtype) == feature.dtype or (feature.role == "category" and role == "number")
     if not fine and not (feature.role != "number" and dtype.is_integer()):
         raise DataError(
             f"the feature {feature.name!r} is {dtype}, but the artifact was fitted with {feature.dtype}",

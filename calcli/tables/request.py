@@ -50,7 +50,11 @@ class ColumnsRequest:
     positive: InitVar[str | None] = None
     features: InitVar[tuple[str, ...] | None] = None
     ignore: InitVar[tuple[str, ...] | None] = None
+    categories: InitVar[tuple[str, ...] | None] = None
+    numbers: InitVar[tuple[str, ...] | None] = None
     node_id: InitVar[str | None] = None
+    positives: InitVar[str | None] = None
+    trials: InitVar[str | None] = None
     logprob: InitVar[str | None] = None
     percent: InitVar[str | None] = None
     normalise: InitVar[bool | None] = None

@@ -10,7 +10,7 @@ changes. Then the files become one frame, by the cheaper of two ways:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from calcli.tables.arrow_types import (
     as_enums,
     levels_of,
     ordered_dictionaries,
+    parquet_names,
     readable,
     refuse_unknown_types,
 )
@@ -168,7 +169,9 @@ def _open_parquet(file: LocalFile) -> Part:
         arrow = opened.schema_arrow
         refuse_unknown_types(arrow, file.name, "parquet")
         levels = {name: levels_of(_parquet_dictionaries(opened, name)) for name in ordered_dictionaries(arrow)}
-    return Part.of(pl.scan_parquet(file.path, glob=False, hive_partitioning=False), arrow, levels)
+        names = parquet_names(opened.metadata.metadata)
+    part = Part.of(pl.scan_parquet(file.path, glob=False, hive_partitioning=False), arrow, levels)
+    return replace(part, arrow_types=replace(part.arrow_types, names=names)) if names else part
 
 
 def _parquet_dictionaries(opened: Any, name: str) -> Iterator[pa.Array]:

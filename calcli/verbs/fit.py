@@ -72,7 +72,8 @@ def _fit(request: FitRequest, rows: TrialRows, listener: Listener) -> FitResult:
     learned = learn(recipe, trial.batch, trial.classes, seed=request.seed, listener=listener, sides=sides)
     learned = replace(learned, sampled=rows.sampled)
     if learned.choice is not None:
-        listener.note(learned.choice.why)
+        for text in filter(None, (learned.choice.why, learned.choice.cost)):
+            listener.note(text)
     for remark in learned.calibrator.remarks():
         listener.note(remark)
 

@@ -140,3 +140,19 @@ def test_two_days_are_one_test_of_the_second(here: Path) -> None:
     report = calcli.fit(frame, order_by="day", metrics="nll", output="kept").report
     assert report.data.rows == 400
     assert report.value(calcli.load("kept").method, "nll") < report.value("raw", "nll")
+
+
+def test_the_choice_can_do_what_it_must(tmp_path: Path) -> None:
+    rows = clicks(2000)
+    fitted = calcli.fit(rows, purpose="monotone", output=tmp_path / "kept")
+    assert fitted.model is not None
+    prob = fitted.model.predict(rows.sort("logit"))
+    assert (np.diff(prob) >= 0.0).all()
+    said = [one.message for one in fitted.report.warnings if one.code == "choice"]
+    assert said[1].startswith("--for monotone costs ")
+    assert calcli.load(tmp_path / "kept").manifest.recipe["purpose"] == "monotone"
+    with pytest.raises(UsageError, match="--for sql: recal cannot do that") as refused:
+        calcli.fit(rows, method="recal", purpose="sql")
+    assert "platt" in str(refused.value.hint)
+    with pytest.raises(UsageError, match="--simple is for auto"):
+        calcli.fit(rows, method="platt", simple=True)

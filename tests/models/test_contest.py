@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -85,3 +86,39 @@ def test_two_that_err_in_different_places_are_mixed() -> None:
     assert chosen.name == "pool"
     assert set(chosen.weights) == {"platt", "beta"}
     assert sum(chosen.weights.values()) == pytest.approx(1.0)
+
+
+def test_what_a_limit_costs_is_said() -> None:
+    """The best keeps no order; of those that do, two know half of the rows each, and only one of them is on sums."""
+    rng = np.random.default_rng(3)
+    truth, side = rng.normal(0, 2, 4000), rng.random(4000) < 0.5
+    label = (rng.random(4000) < 1 / (1 + np.exp(-truth))).astype(np.int64)
+    known = 1 / (1 + np.exp(-truth))
+    prob = {
+        "identity": np.full(4000, 0.5),
+        "beta": np.where(side, known, 0.5),
+        "isotonic-centered": np.where(side, 0.5, known),
+        "boost": known,
+    }
+    every = MethodSelection(prob, Batch(truth, label), folds(4000, 5, rng), metrics.find("nll"), 5)
+    assert every.choose().name == "boost"
+    assert every.limited(None, simple=False)[1:] == (every.choose(), None)
+
+    among, chosen, cost = every.limited("monotone", simple=False)
+    assert set(among.prob) == {"identity", "beta", "isotonic-centered"}
+    assert chosen.name == "pool"
+    difference = log_loss(among.predicted(chosen), label) - log_loss(known, label)
+    half = 1.96 * difference.std() / np.sqrt(4000)
+    assert cost is not None
+    value, lo, hi = map(float, re.findall(r"\d\.\d{5}", cost)[:3])
+    assert value == pytest.approx(difference.mean(), abs=1e-5)
+    assert (lo, hi) == (pytest.approx(value - half, rel=0.02), pytest.approx(value + half, rel=0.02))
+    assert cost.startswith("--for monotone costs")
+
+    _, single, cost = every.limited("monotone", simple=True)
+    mean = {name: log_loss(one, label).mean() for name, one in among.prob.items()}
+    assert (single.name, single.weights) == (min(mean, key=lambda name: mean[name]), {single.name: 1.0})
+    assert str(cost).startswith("--for monotone --simple costs")
+    assert every.limited("rules", simple=False)[1].name == "boost"
+    assert every.limited("sql", simple=False)[2] == "--for sql costs nothing: what is best of all can do that"
+    assert every.limited("spark", simple=False)[1].name in ("beta", "isotonic-centered")  # pools are on no sums

@@ -11,6 +11,7 @@ import pytest
 
 import calcli
 from calcli.expressions import Compared, Input, Lookup, Number, Steps, Term, total
+from calcli.numeric.links import sigmoid
 from calcli.spark.columns import is_short
 from tests.support.samples import breeds
 from tests.support.shell import calcli as run
@@ -46,6 +47,30 @@ def test_workers_without_python_apply_a_formula(days: Path, without_python: Driv
     one, other = ordered(here), ordered(there)
     assert other.drop("calibrated").equals(one.drop("calibrated"))
     np.testing.assert_allclose(other["calibrated"], one["calibrated"], rtol=0, atol=1e-12)
+
+
+def test_names_are_one_whatever_their_type(without_python: Driver, tmp_path: Path) -> None:
+    """By a formula where they are integers; where Spark would write 17.0 for 17, by Python."""
+    rng = np.random.default_rng(0)
+    site, score = rng.integers(0, 6, 2_000), rng.normal(size=2_000)
+    label = (rng.random(2_000) < sigmoid(score + rng.normal(size=6)[site])).astype(int)
+    rows = pl.DataFrame({"logit": score, "label": label, "site": site * 10_000_000})
+    params = {"trees": 1, "depth": 2}
+    model = calcli.fit(
+        rows, method="mbct", params=params, categories=("site",), holdout="none", output=tmp_path / "kept"
+    ).model
+    assert model is not None
+    for kind in (pl.Int64, pl.Float64):
+        rows.with_columns(pl.col("site").cast(kind)).write_parquet(tmp_path / f"{kind}.parquet")
+        words = ("apply", str(tmp_path / "kept"), str(tmp_path / f"{kind}.parquet"), "-o", str(tmp_path / f"{kind}"))
+        if kind == pl.Int64:
+            without_python.run(*words, "--engine", "spark")
+        else:
+            done = run(*words, *LOCAL, cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+        found = pl.read_parquet(tmp_path / f"{kind}" / "*.parquet")
+        assert found["logit"].to_list() == rows["logit"].to_list()
+        np.testing.assert_allclose(found["calibrated"], model.predict(rows), rtol=0, atol=1e-12)
 
 
 def test_the_interpreter_that_runs_is_that_of_local_workers(days: Path, tmp_path: Path) -> None:

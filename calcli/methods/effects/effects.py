@@ -16,9 +16,11 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Number, Switch, Term, Terms
+from calcli.learners.tree_models import Contributions
 from calcli.methods.base import READS, Intervals, Params, Section, number
 from calcli.methods.effects.coding import Coding, centred_scores, codings_of, learned
 from calcli.methods.effects.fitting import ALONE, TOGETHER, Block, Fit, Rows, blocks_of, joined, size_of
+from calcli.methods.effects.shares import of_one, of_two
 from calcli.methods.scaling.matrix import Sms
 from calcli.methods.trees.coding import pack_features, unpacked_once
 from calcli.methods.trees.held_out_choice import distinct
@@ -111,6 +113,11 @@ def _repeat(score: FloatArray) -> bool:
     return 2 * len(np.unique(some, axis=0)) < len(some)
 
 
+def contributions(state: State, batch: Batch, rows: IntArray, background: IntArray) -> Contributions | None:
+    """Exact Shapley values, of two classes."""
+    return _unpacked(state).contributions(batch, rows, background) if batch.classes == 2 else None
+
+
 def _start(batch: Batch, sides: SideInputs, seed: int) -> State | None:
     """Matrix scaling of more than two classes, where there are rows enough for its numbers."""
     enough = batch.classes > 2 and len(batch) >= ENOUGH * batch.classes**2
@@ -160,6 +167,37 @@ class _Model:
             place = joined(block.parts, codes, self.codings)
             total += block.values[place] * along if block.slope else block.values[place]
         return probabilities(ordered(total, np.argsort(self.order)))
+
+    def contributions(self, batch: Batch, rows: IntArray, background: IntArray) -> Contributions:
+        """The shares of the score, first, and of the features in the log-odds minus those of the raw score."""
+        places, rows = np.concatenate([rows, background]), np.arange(len(rows))
+        background = np.arange(len(rows), len(places))
+        batch = batch.take(places)
+        sign = -1.0 if self._negated else 1.0
+        score = ordered(centred_scores(batch.score, FAR), self.order)
+        along = (score - self.mean) / self.spread
+        names = ["score", *batch.features]
+        base, moved = of_one(sign * (self.slope * score + self.intercept[0]) - batch.score, rows, background)
+        values = np.zeros((len(rows), len(names)))
+        values[:, 0] = moved
+        for block in self.blocks:
+            codings = [self.codings[place] for place in block.parts]
+            codes = [coding.of(batch, score) for coding in codings]
+            columns = [0 if coding.kind == "score" else names.index(coding.name, 1) for coding in codings]
+            effects = sign * block.values
+            if block.slope:
+                columns.append(0)
+                two = of_two(lambda a, b: effects[codes[0][a]] * along[b], rows, background)  # noqa: B023 called here
+            elif len(columns) == 2:
+                table = effects.reshape([coding.codes for coding in codings])
+                two = of_two(lambda a, b: table[codes[0][a], codes[1][b]], rows, background)  # noqa: B023 called here
+            else:
+                mean, added = of_one(effects[codes[0]], rows, background)
+                two = (mean, added, np.zeros(len(rows)))
+            base += two[0]
+            for column, added in zip(columns, two[1:], strict=False):
+                values[:, column] += added
+        return Contributions(tuple(names), base, values)
 
     def formula(self, score: Terms, features: Inputs) -> Terms:
         if len(score) == 1:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
-from calcli.batch import Batch, Column
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.effects.coding import FIRST, MISSING, UNSEEN, learned
@@ -211,3 +213,42 @@ def test_equal_rows_are_one_with_their_weight() -> None:
     thrice = fitted(rows.take(np.tile(np.arange(6000), 3))).predict(rows)
     weighted = fitted(Batch(rows.score, rows.label, np.full(6000, 3.0), rows.features)).predict(rows)
     np.testing.assert_allclose(thrice, weighted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_contributions_are_shapley_values_over_all_orders(flipped: bool) -> None:
+    """By definition: the mean over all orders of the columns of what a column adds when it becomes known."""
+    rng = np.random.default_rng(7)
+    one, amount, score = rng.integers(0, 3, 4000), rng.normal(size=4000), rng.normal(-1.0, 1.0, 4000)
+    true = sigmoid(score * (1 + 0.5 * (one == 1)) + np.where(one == 2, amount, 0.3))
+    features = {"one": Column("category", one.astype(np.int32), ("a", "b", "c")), "amount": Column("number", amount)}
+    label = (rng.random(4000) < true).astype(np.int64)
+    batch = Batch(-score, 1 - label, None, features) if flipped else Batch(score, label, None, features)
+    model = fitted(batch)
+    assert {
+        (int(count), bool(slope))
+        for count, slope in zip(model.state.arrays["parts"], model.state.arrays["slope"], strict=True)
+    } == {(1, False), (1, True), (2, False)}
+    rows, background = np.arange(5), np.arange(100, 130)
+    found = EFFECTS.load().contributions(model.state, batch, rows, background)
+    assert found is not None
+    players = ("score", "one", "amount")
+
+    def worth(row: int, known: set[str]) -> float:
+        def part(name: str, values: np.ndarray) -> np.ndarray:
+            return np.full(len(background), values[row]) if name in known else values[background]
+
+        columns = {
+            name: Column(column.role, part(name, column.values), column.levels) for name, column in features.items()
+        }
+        mixed = Batch(part("score", batch.score), features=columns)
+        prob = EFFECTS.load().predict(model.state, mixed, NO_SIDE_INPUTS)
+        return float((np.log(prob / (1 - prob)) - mixed.score).mean())
+
+    for row in rows:
+        shares = dict.fromkeys(players, 0.0)
+        for order in permutations(players):
+            for place, name in enumerate(order):
+                shares[name] += (worth(row, {*order[: place + 1]}) - worth(row, {*order[:place]})) / 6
+        assert dict(zip(found.names, found.values[row], strict=True)) == pytest.approx(shares, abs=1e-9)
+    assert found.base == pytest.approx(worth(0, set()), abs=1e-9)
