@@ -225,7 +225,7 @@ def test_a_feature_may_be_named_as_the_score_is() -> None:
 
 
 def test_what_the_trees_go_by_is_told() -> None:
-    train = shops()
+    train = shops(effect=2.0)
     columns = {**train.features, "noise": Column("number", np.random.default_rng(2).normal(size=len(train)))}
     model = fitted(Batch(train.score, train.label, None, columns))
     (section,) = model.explain(["0", "1"])
