@@ -19,7 +19,6 @@ fuzz examples="1000" *args:
 
 # the tests of the base on every Python of this machine that calcli supports; `nox -l` lists more
 pythons *args:
-    {{python}} -m pip install -q nox
     {{python}} -m nox {{args}}
 
 # run all tests: what .ci/run does in two steps
@@ -33,6 +32,7 @@ lint:
     {{python}} -m mypy -p calcli
     lint-imports
     deptry calcli
+    zensical build --strict --clean
 
 # write what is generated: help pages, golden help texts, the table of methods
 docs:
@@ -40,7 +40,6 @@ docs:
 
 # the site, into build/site; a link that leads nowhere stops it
 site:
-    {{python}} -m pip install -q zensical
     {{python}} -m zensical build --strict --clean
 
 # write the sample data anew

@@ -49,6 +49,7 @@ __all__ = [
     "decide",
     "decompose",
     "diagram",
+    "estimate",
     "evaluate",
     "evaluate_ensembles",
     "explain",

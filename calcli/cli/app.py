@@ -29,6 +29,7 @@ COMMANDS = {
     "compare": "Compare methods, and no calibration, on held-out rows.",
     "refit": "Fit an artifact again on new rows, and keep the better one.",
     "decide": "Choose a threshold by costs or by a target, and save it as a policy.",
+    "estimate": "Estimate the rate of a label where few rows have one.",
     "export": "Export a calibrator as SQL, JSON or ONNX.",
     "uncertainty": "Measure how uncertain predictions are, and why.",
     "inspect": "Describe an artifact and its held-out performance.",

@@ -39,7 +39,7 @@ def fit(arguments: Arguments, console: Console) -> Answer:
 
 @command("""
     ARTIFACT DATA TABLE_OUTPUT INPUT_FORMAT DELIMITER PLACES BAD_ROWS COLUMNS NODE_ID NEW_EDGES OUTPUT_FORMAT
-    REPLACE STREAM COLUMN SCALE EXTRA KEEP CLUSTER DRY_RUN GENERAL
+    REPLACE STREAM COLUMN SCALE EXTRA KEEP MOVED_RATES CLUSTER DRY_RUN GENERAL
 """)
 def apply(arguments: Arguments, console: Console) -> Answer | None:
     """Add calibrated probabilities to a table.
@@ -224,6 +224,40 @@ def decide(arguments: Arguments, console: Console) -> Answer:
 
 
 @command("""
+    READING LABEL PROB LOGPROB LOGIT NORMALISE WEIGHT WEIGHT_KIND POSITIVE CLASSES IGNORE ESTIMATE_TASK LABEL_PROB
+    STRATA ITEM CALIBRATED_BY ESTIMATED_RATES OTHER_SYSTEM RESAMPLE_BY BY WIDTH CHOOSE FAIL_IF_RATE ALLOW_NULL SEED
+    CHOSEN_OUTPUT HTML FORMAT GENERAL
+""")
+def estimate(arguments: Arguments, console: Console) -> Answer:
+    """Estimate the rate of a label where few rows have one.
+
+    All rows have a score, and some have a label: a judge's verdicts with a few labels by people, flags of which a
+    sample was checked. The mean of the scores is as wrong as the scores are; the estimate is right for any score, if
+    the labelled rows were drawn at random, and is never much worse than the labels alone. Without any labels, --with
+    shows what calibrated scores promise.
+
+    Examples
+    --------
+    calcli estimate judged.jsonl --prob verdict --label human
+    calcli estimate judged.jsonl --prob verdict --by task --html rate.html
+    calcli estimate judged.jsonl --prob verdict --fail-if 'rate.lo < 0.9'
+    calcli estimate judged.jsonl --prob verdict --versus model --id question
+    calcli estimate grades.csv --task regression --prob judge_grade
+    calcli estimate flags.parquet --width 0.02 --choose 500 -o label.parquet
+    calcli estimate flags.parquet --label-prob label_prob
+    calcli estimate unlabelled.parquet --with train.platt
+    """
+    from calcli.cli.results import estimated, write_page
+    from calcli.verbs.estimate import estimate as run
+    from calcli.verbs.estimate_request import EstimateRequest
+
+    page = arguments["html"]
+    report = run(arguments.request(EstimateRequest), console)
+    write_page(report, page, console)
+    return estimated(report)
+
+
+@command("""
     ARTIFACT_OR_NONE TO DIALECT SHAPE TABLE KEEP COLUMN SCALE FLOAT32 CHECK_ROWS REPORT_FILE DIALECTS STORAGE_OPTION
     DEBUG
 """)
@@ -273,6 +307,7 @@ def inspect(arguments: Arguments, console: Console) -> Answer | None:
     calcli inspect train.platt
     calcli inspect train.mbct --rules
     calcli inspect train.mbct --rules 100
+    calcli inspect train.effects --rules -o effects.png
     calcli inspect train.mbct --explain test.parquet -o why.png
     calcli inspect train.mbct --explain test.parquet --row 3
     calcli inspect train.platt --format json
@@ -288,11 +323,15 @@ def inspect(arguments: Arguments, console: Console) -> Answer | None:
         if drawn is not None:
             console.note(f"drawn in {drawn}")
         return None
-    for flag in ("row", "output"):
-        if arguments[flag] is not None:
-            raise UsageError(f"--{flag} needs --explain DATA")
     most = arguments["rules"]
-    return inspection.inspected(run(artifact, rules=most is not None), most)
+    if row is not None:
+        raise UsageError("--row needs --explain DATA")
+    if drawn is not None and most is None:
+        raise UsageError("--output needs --explain DATA, or --rules")
+    found = run(artifact, rules=most is not None, output=drawn)
+    if drawn is not None:
+        console.note(f"drawn in {drawn}")
+    return inspection.inspected(found, most)
 
 
 @command("""

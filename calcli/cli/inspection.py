@@ -92,10 +92,10 @@ def _section(section: Section, most: int | None, screen: Screen) -> list[str]:
     lines = [screen.bold(section.title), *(wrapped(section.note, screen.prose) if section.note else ())]
     if section.moves:
         rows = [rows[place] for place in sorted(range(len(rows)), key=lambda place: -section.moves[place])[:most]]
-        at = next(place for place, name in enumerate(columns) if name in _CONDITIONS)
-        columns.append(columns.pop(at))
-        for row in rows:
-            row.append(row.pop(at))
+        for at in [place for place, name in enumerate(columns) if name in _CONDITIONS]:
+            columns.append(columns.pop(at))
+            for row in rows:
+                row.append(row.pop(at))
         if (whole := len(section.rows)) > len(rows):
             more = f"These {len(rows):,} rows move most, of {whole:,}: --rules N shows N, --format json all."
             lines += wrapped(more, screen.prose)

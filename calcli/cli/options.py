@@ -77,6 +77,8 @@ LOGIT = column(
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
 PERCENT = column("--percent COLUMN", "The predicted probability in percent: 87, or the text 87 %.")
+POSITIVES = column("--positives COLUMN", "How many of the --trials of a row were positive, in place of --label.")
+TRIALS = column("--trials COLUMN", "How many trials a row stands for, such as impressions.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
 IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=to.names_or_empty)
 CATEGORIES = column(
@@ -91,7 +93,7 @@ WEIGHT_KIND = column(
     "--weight-kind KIND",
     "counts: the row stands for that many identical rows; importance: only the ratios of weights matter. By default "
     "as in the artifact, or importance.",
-    kind=Literal["counts", "importance"] | None,
+    kind=Literal["importance", "counts"] | None,
 )
 POSITIVE = column("--positive LABEL", "The positive class; the score is its probability.")
 CLASSES = column("--classes A,B,...", "All classes, in order.", convert=to.names)
@@ -255,7 +257,12 @@ BOOTSTRAP = check(
     0,
     bounds=(0, 1_000_000),
 )
-BY = check("--by A,B,...", "Columns whose groups are reported separately.", convert=to.names_or_empty)
+BY = check(
+    "--by A,B,...",
+    "Columns whose groups are reported separately; numbers in bins (age:10), dates by hour, day, week, month or year "
+    "(when:month), and crosses (device*country).",
+    convert=to.names_or_empty,
+)
 BASELINE = check("--baseline FILE", "An earlier report (--format json) to compare every number with.")
 DRIFT = check(
     "--drift ARTIFACT",
@@ -362,7 +369,11 @@ EXPLAIN = output(
     "--explain DATA", "Show which features of these rows move the calibrated score away from the raw score (SHAP)."
 )
 ROW = output("--row N", "Explain this row only, counted from 1.", None, bounds=(1, 2**63 - 1))
-EXPLANATION_OUTPUT = output("-o --output FILE", "A .png, .svg or .pdf file to draw the explanation to.", only="inspect")
+EXPLANATION_OUTPUT = output(
+    "-o --output FILE",
+    "A .png, .svg or .pdf file to draw the explanation to; or effects with --rules, also .html.",
+    only="inspect",
+)
 STREAM = output(
     "--stream",
     "On stdout and pipes, write rows as they are computed; by default after the last, so that a bad row leaves none.",
@@ -454,6 +465,47 @@ DECISION_BOOTSTRAP = decision(
     only="decide",
 )
 
+# Estimate
+CALIBRATED_BY = method(
+    "--with DIR", "The calibrator whose probabilities stand in for labels.", field="artifact", only="estimate"
+)
+LABEL_PROB = column(
+    "--label-prob COLUMN", "The probability with which each labelled row was drawn; by default all have the same."
+)
+STRATA = column("--strata COLUMN", "Labels were drawn at random within each value, at rates that may differ.")
+OTHER_SYSTEM = check(
+    "--versus COLUMN|FILE",
+    "Also estimate the difference of two systems: the column that says whose each row is, or the table of the other "
+    "system.",
+    only="estimate",
+)
+ITEM = column("--id COLUMN", "The item that both systems of --versus were judged on.", field="item")
+ESTIMATE_TASK = column(
+    "--task class|regression",
+    "class: the rate of a class; regression: the mean of a label that is a number, with a score on any scale (--prob).",
+    "class",
+    only="estimate",
+)
+rates_of_these = partial(
+    method,
+    "--prior-shift estimate",
+    "Find the class rates of these rows, without labels, if nothing but these rates has moved since the fit.",
+    kind=Literal["estimate"] | None,
+)
+MOVED_RATES, ESTIMATED_RATES = rates_of_these(only="apply"), rates_of_these(only="estimate")
+WIDTH = check("--width W", "Say how many more labels give an interval of this width.", kind=float, bounds=(1e-9, 10**9))
+CHOOSE = check(
+    "--choose N",
+    "Draw N rows to label next, more of those whose score is unsure, into -o FILE with their probabilities "
+    "(label_prob).",
+    bounds=(1, 10**9),
+)
+CHOSEN_OUTPUT = output("-o --output FILE", "The table of the rows that --choose drew, and of those that have labels.")
+FAIL_IF_RATE = FAIL_IF._replace(
+    more=FAIL_IF.more
+    | {"help": "Exit with 1 if this is true, such as 'rate.lo < 0.9' or 'rate.hi@task > 0.2'; repeatable."}
+)
+
 # Uncertainty
 ENSEMBLE_DIR = argument("ENSEMBLE", "The directory that `calcli uncertainty fit` made.")
 OUTCOME = column("--label COLUMN", "The observed class or value of each row.")
@@ -523,7 +575,22 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 # Groups that commands share
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
-COLUMNS = (LABEL, PROB, LOGPROB, PERCENT, LOGIT, NORMALISE, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
+COLUMNS = (
+    LABEL,
+    PROB,
+    LOGPROB,
+    PERCENT,
+    LOGIT,
+    NORMALISE,
+    WEIGHT,
+    WEIGHT_KIND,
+    POSITIVE,
+    CLASSES,
+    POSITIVES,
+    TRIALS,
+    FEATURES,
+    IGNORE,
+)
 ROLES = (CATEGORIES, NUMBERS)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)

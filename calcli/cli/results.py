@@ -22,7 +22,7 @@ from calcli.cli.screen import (
     wrapped,
 )
 from calcli.models.policy import IN_PLACE
-from calcli.reporting import decisions, facts, tables, verdict
+from calcli.reporting import decisions, estimates, facts, tables, verdict
 from calcli.reporting.tables import Findings, Table
 from calcli.reporting.typesetting import GLUE, number, signed
 from calcli.reporting.verdict import DECISIVE, Verdict
@@ -114,16 +114,38 @@ def evaluated(report: Report) -> Answer:
         more = changes, _gates, _drift, _policies
         return [*shown, *(line for part in more for line in part(report, screen))]
 
-    refused = None
-    failed = [str(gate["expr"]) for gate in report.gates if not gate["passed"]]
+    refused = _failed(report)
     promise: Any = None if report.drift is None else report.drift["promise"]
-    if failed:
-        refused = f"--fail-if is true: {'; '.join(failed)}"
+    if refused is not None:
+        pass
     elif report.drift is not None and report.drift["drifted"]:
         refused = "the calibration has drifted since the fit"
     elif promise is not None and promise["broken"]:
         refused = f"the policy does not keep its promise, {promise['target']}"
     return of_report(report, lines, below=partial(pictures.small, report.curves), refused=refused)
+
+
+def estimated(report: Report) -> Answer:
+    """The estimates; a no where a gate failed."""
+
+    def lines(screen: Screen) -> list[str]:
+        shown: list[str] = []
+        for sentence in estimates.headline(report):
+            shown += wrapped(sentence, screen.prose)
+        for each in estimates.tables(report):
+            narrower = (each, each.without(4), each.without(4).without(3))
+            _, rows = widest_fitting(narrower, screen)
+            shown += ["", *([screen.bold(each.title)] if each.title else []), *rows]
+        shown += ["", *fact_list(facts.measured(report.data, report.binding), screen), ""]
+        return [*shown, *notes(estimates.terms(report), screen), *_gates(report, screen)]
+
+    return of_report(report, lines, refused=_failed(report))
+
+
+def _failed(report: Report) -> str | None:
+    """The gates that failed, as the reason for a no."""
+    failed = [str(gate["expr"]) for gate in report.gates if not gate["passed"]]
+    return f"--fail-if is true: {'; '.join(failed)}" if failed else None
 
 
 def compared(result: CompareResult) -> Answer:

@@ -111,6 +111,10 @@ def _values(record: MetricValue | Difference | None, keys: Sequence[str]) -> lis
 
 def report(report: Report, form: Flat) -> str:
     """A report: in long form as CSV, or its tables as Markdown."""
+    if form == "csv" and report.command == "estimate":
+        from calcli.reporting import estimates
+
+        return flat((*estimates.LONG, *estimates.LONG_COUNTS), estimates.long_rows(report), form)
     if form == "csv":
         return flat(LONG, long_rows(report), form)
     from calcli.reporting.tables import every

@@ -124,15 +124,16 @@ def image_format_of(output: str | os.PathLike[str], forms: Sequence[Form], *, hi
 
 def render(curves: Sequence[Curve], label: str, bands: Bands, form: Format) -> bytes:
     """The picture as a file."""
-    return _saved(lambda: figure(curves, label, bands), form)
+    return saved(lambda: figure(curves, label, bands), form)
 
 
 def render_charts(charts: Sequence[Chart], form: Format) -> bytes:
     """The charts in one picture, as a file."""
-    return _saved(lambda: _charts(charts), form)
+    return saved(lambda: _charts(charts), form)
 
 
-def _saved(figure: Callable[[], Figure], form: Format) -> bytes:
+def saved(figure: Callable[[], Figure], form: Format) -> bytes:
+    """A figure as a file, whatever a user's settings are."""
     import matplotlib as mpl
 
     with mpl.rc_context():

@@ -114,6 +114,20 @@ def charts(shown: Sequence[Chart]) -> str:
     return f'<div class="charts">\n{"".join(map(_chart, shown))}</div>\n'
 
 
+def intervals(rows: Sequence[svg.IntervalRow], x_name: str) -> str:
+    """The picture of estimates with its legend; empty where a number is negative, for which there is no axis."""
+    if not rows or any(
+        end is not None and end < 0.0 for row in rows for end in (row.estimate[0], row.labels[0], row.mean)
+    ):
+        return ""
+    names = ("estimate, with its 95 % interval", "labels alone, with theirs", "mean of the scores")
+    marks = "".join(
+        f"<li>{_color_mark(f'fill:{svg.ink(place)}')}{name}</li>"
+        for place, name in zip((0, None, 1), names, strict=True)
+    )
+    return f'<figure class="wide">\n{svg.intervals(rows, x_name)}</figure>\n<ul class="legend">{marks}</ul>\n'
+
+
 def slider(score: AtThresholds, chosen: float, truths: tuple[str, str]) -> str:
     """The counts, rates and cost at a threshold, with a slider; `truths` names positive and negative rows."""
     place = score.place(chosen)

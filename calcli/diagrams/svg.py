@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
+from typing import NamedTuple
 
 from calcli.diagrams.charts import Chart, Track
 from calcli.diagrams.curves import Bands, Curve, Point, axes, caption, fullest, names, tick_labels, ticks
@@ -141,6 +142,52 @@ def chart(shown: Chart) -> str:
     floor = _axes(frame, frame.bottom, shown.x_name, shown.y_name)
     line = '<path class="at" hidden=""/>'  # of the slider
     return _picture(size, frame, named, drawn, grid, marks, tracks, floor, line)
+
+
+class IntervalRow(NamedTuple):
+    """A line of a picture of estimates: each a value with the ends of its interval, of which some may be unknown."""
+
+    name: str
+    estimate: tuple[float, float | None, float | None]
+    labels: tuple[float, float | None, float | None]
+    mean: float | None
+    """The mean of the scores."""
+
+
+NAMES, LINE = 180.0, 36.0
+"""The room for the names of the lines, and the height of a line."""
+
+
+def intervals(rows: Sequence[IntervalRow], x_name: str) -> str:
+    """Estimates above the mean of the labels alone, each with its interval, and the mean of the scores."""
+    known = [end for row in rows for end in (*row.estimate, *row.labels, row.mean) if end is not None]
+    right = max([1e-9, *known]) * 1.04
+    frame = PlotArea(NAMES, TOP, WIDE, LINE * len(rows), right, 1.0)
+    parts = [_stroke("grid", f"M{_number(frame.x(x))} {_number(TOP)}V{_number(frame.bottom)}") for x in ticks(right)]
+    for place, row in enumerate(rows):
+        y = TOP + LINE * (place + 0.5)
+        parts.append(_text(NAMES - 8, y + 4, row.name, "end"))
+        parts += [_spanned(frame, row.estimate, y - 5, ink(0), 3.0), _spanned(frame, row.labels, y + 6, ink(None), 1.5)]
+        if row.mean is not None:
+            x = _number(frame.x(row.mean))
+            parts.append(f'<path d="M{x} {_number(y - 12)}v24" style="stroke:{ink(1)};stroke-width:2;fill:none"/>')
+    for value, text in tick_labels(right).items():
+        parts.append(_text(frame.x(value), frame.bottom + 17, text, "middle"))
+    parts.append(_text(NAMES + WIDE / 2, frame.bottom + 38, x_name, "middle soft"))
+    size = f"0 0 {_number(NAMES + WIDE + RIGHT)} {_number(frame.bottom + BELOW)}"
+    said = "; ".join(f"{row.name}: {row.estimate[0]:.4g}" for row in rows)
+    return f'<svg viewBox="{size}" role="img" aria-label="{escape(f"{x_name}. {said}")}">{"".join(parts)}</svg>\n'
+
+
+def _spanned(
+    frame: PlotArea, ends: tuple[float, float | None, float | None], y: float, color: str, width: float
+) -> str:
+    value, lo, hi = ends
+    dot = f'<circle cx="{_number(frame.x(value))}" cy="{_number(y)}" r="{width + 1:g}" style="fill:{color}"/>'
+    if lo is None or hi is None:
+        return dot
+    path = f"M{_number(frame.x(max(lo, 0.0)))} {_number(y)}H{_number(frame.x(hi))}"
+    return f'<path d="{path}" style="stroke:{color};stroke-width:{width:g};fill:none"/>{dot}'
 
 
 def ink(place: int | None) -> str:

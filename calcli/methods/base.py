@@ -97,6 +97,22 @@ class Method(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Intervals:
+    """Numbers with their intervals, to be drawn beside each other."""
+
+    title: str
+    names: tuple[str, ...]
+    """What each number is of."""
+
+    series: Mapping[str, Sequence[tuple[float, float, float]]]
+    """By name, a number and the ends of its interval for each of `names`."""
+
+    unit: str
+    ordered: bool = False
+    """Whether the names have an order, as bins have."""
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A table about a fitted method, for people and as JSON; each of `rows` has a value for each of `columns`."""
 
@@ -111,6 +127,9 @@ class Section:
     brief: tuple[tuple[Json, ...], ...] = ()
     """The rows as text shows them, where that is shorter."""
 
+    pictures: tuple[Intervals, ...] = ()
+    """What can be drawn of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -123,6 +142,9 @@ class Chosen:
     """The states that `fit` gives with these settings on the training rows of a split, by the place of the split; only
     where the choice has made that fit.
     """
+
+    whole: State | None = None
+    """The state of all rows, where the choice has come to it: then nothing is fitted again."""
 
 
 class ExtendedMethod(Method, Protocol):

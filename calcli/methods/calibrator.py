@@ -157,9 +157,14 @@ class FittedMethod:
             if prob.shape != score.shape:
                 raise ValueError(f"it gives {prob.shape} numbers for {score.shape} scores")
 
+    @property
+    def extra_names(self) -> tuple[str, ...]:
+        """The names of the extra columns; a calibrator of each class against the rest has none."""
+        return () if self.spec.one_vs_rest(self.classes) else self.spec.extras
+
     def extras(self, batch: Batch, sides: SideInputs = NO_SIDE_INPUTS) -> Mapping[str, FloatArray]:
-        """The extra columns of these rows, under the names that the spec lists."""
-        if not self.spec.extras:
+        """The extra columns of these rows, under the names of `extra_names`."""
+        if not self.extra_names:
             return {}
         with self.as_artifact_error():
             return self.spec.load().extras(self.state, batch, self.sides | sides)
@@ -298,7 +303,11 @@ def settle(
     if spec.chooses and not spec.lacks_columns(batch) and len(_counting(batch)) == len(batch) > 0:
         chosen = spec.load().choose(batch, sides, params, seed, splits)
     seconds = time.perf_counter() - started
-    fitted = fit(spec, batch, {**params, **chosen.settings}, sides=sides, seed=seed)
+    if chosen.whole is None:
+        fitted = fit(spec, batch, {**params, **chosen.settings}, sides=sides, seed=seed)
+    else:
+        rows = _rows(len(batch), float(batch.weights.sum()))
+        fitted = FittedMethod(spec, batch.classes, rows, chosen.whole, sides=sides.only(spec.keeps))
     of_splits = {}
     for place, state in chosen.states.items():
         weight = batch.weights[splits[place].train]

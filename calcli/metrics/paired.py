@@ -201,11 +201,16 @@ def by_unit(value: float, influence: FloatArray, weight: FloatArray) -> Paired:
     error = math.sqrt(square * (count - 1) / count)
     if error <= _SYMMETRIC * abs(value):
         return Paired(value, value, value, 1.0 if value == 0.0 else 0.0)
-    size = influence / math.sqrt(square)
-    freedom = min(worth - 1.0, max(1.0, 3.0 / float((size**4).sum()) - 3.0))
+    size, freedom = influence / math.sqrt(square), freedom_of(influence, worth)
     skew = float((size**3).sum()) * worth / count
     lo, hi, t = skewed(value, error, skew, float(stdtrit(freedom, 0.975)))
     return Paired(value, lo, hi, 2.0 * float(stdtr(freedom, -abs(t))))
+
+
+def freedom_of(influence: FloatArray, worth: float) -> float:
+    """The degrees of freedom of a sum of squares of influences, not all 0; `worth` is Kish's number of units."""
+    size = influence / math.sqrt(float(np.square(influence).sum()))
+    return min(worth - 1.0, max(1.0, 3.0 / float((size**4).sum()) - 3.0))
 
 
 def unit_sums(units: IntArray, *columns: FloatArray) -> list[FloatArray]:

@@ -91,7 +91,7 @@ class CalibratedColumns(ModelColumns):
     @property
     def _extras(self) -> tuple[str, ...]:
         """Outputs of the method for a row as a whole, without a column for each class."""
-        return self.calibrator.spec.extras if self.extra else ()
+        return self.calibrator.extra_names if self.extra else ()
 
     def formula(self) -> Terms:
         """The probabilities of rows that can be used, by the columns of the table."""

@@ -415,6 +415,11 @@ def rejection(report: Report) -> Iterator[Table]:
 
 def every(report: Report) -> Iterator[Table]:
     """All tables of a report: its numbers (of `compare`, a method a line), the groups, the changes."""
+    if report.command == "estimate":
+        from calcli.reporting import estimates
+
+        yield from estimates.tables(report)
+        return
     if report.command == "compare":
         yield leaderboard(report, list(report.definitions))
     else:

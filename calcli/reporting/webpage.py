@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from calcli.artifacts.manifest import Manifest
 from calcli.diagrams import page
 from calcli.models.calibrator import CalibratorModel
-from calcli.reporting import facts, tables, verdict
+from calcli.reporting import estimates, facts, tables, verdict
 from calcli.reporting.tables import Findings, Table
 from calcli.reporting.typesetting import GLUE, glued
 from calcli.reporting.verdict import Verdict
@@ -81,7 +81,9 @@ def _class(kind: str) -> str:
 
 
 def webpage(report: Report) -> str:
-    """The report of `evaluate` or of `compare` as HTML. Nothing in it is fetched from anywhere."""
+    """The report of `evaluate`, `compare` or `estimate` as HTML. Nothing in it is fetched from anywhere."""
+    if report.command == "estimate":
+        return _of_estimates(report)
     findings = Findings.of_report(report)
     if report.command == "compare":
         title, opening = "Comparison of methods", _choice(report)
@@ -112,6 +114,23 @@ def webpage(report: Report) -> str:
     files = f": {facts.names_of_files(report.data.files)}" if report.data.files else ""
     about = f"calcli {report.version}, {report.command}, seed {report.seed}"
     return page.document(f"{title}{files}", about, "".join(body))
+
+
+def _of_estimates(report: Report) -> str:
+    """The page of estimates: sentences, one picture, tables."""
+    metric = next(iter(report.definitions), "rate")
+    body = [
+        *(paragraph(sentence, "verdict") for sentence in estimates.headline(report)),
+        _gates(report),
+        *(paragraph(one.message, "warning") for one in report.warnings),
+        page.intervals(estimates.picture(report), metric),
+        section("Numbers", *(table(each, caption=each.title) for each in estimates.tables(report))),
+        section("Data", terms(facts.measured(report.data, report.binding))),
+        section("Definitions", terms(estimates.terms(report))),
+    ]
+    files = f": {facts.names_of_files(report.data.files)}" if report.data.files else ""
+    about = f"calcli {report.version}, {report.command}, seed {report.seed}"
+    return page.document(f"Estimate{files}", about, "".join(body))
 
 
 def _choice(report: Report) -> str:

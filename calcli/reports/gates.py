@@ -38,6 +38,11 @@ LACKING: Mapping[catalog.Kind, frozenset[str]] = {
 }
 """The fields that metrics of a kind do not have."""
 
+ESTIMATED: Mapping[str, frozenset[str]] = dict.fromkeys(
+    ("rate", "mean", "precision", "recall"), frozenset({"null_hi", "diff", "diff.lo", "diff.hi", "change"})
+)
+"""The numbers that `estimate` adds to those of the metrics, and the fields that they do not have."""
+
 _TOKEN = re.compile(
     r"""(?P<space>\s+) | (?P<op><=|>=|<|>) | (?P<mark>[.@=]) | (?P<name>[^\s<>=@."']+)
       | "(?P<double>(?:[^"\\]|\\.)*)" | '(?P<single>(?:[^'\\]|\\.)*)'""",
@@ -216,11 +221,11 @@ class _Parser:
                 field, parts = tail, parts[:-size]
                 break
         metric, score = parts[-1], ".".join(parts[:-1]) if len(parts) > 1 else None
-        if metric not in catalog.names():
+        if metric not in catalog.names() and metric not in ESTIMATED:
             names = [*catalog.names(), *(FIELDS if score is not None else ())]
             kind = "metric or field" if score is not None else "metric"
             raise UsageError(f"{self._where(start)}: {unknown_name(kind, metric, names)}", hint="try: calcli metrics")
-        lacking = LACKING[catalog.find(metric).kind]
+        lacking = ESTIMATED[metric] if metric in ESTIMATED else LACKING[catalog.find(metric).kind]
         if field in lacking:
             there = [metric, *(f"{metric}.{name}" for name in FIELDS if name not in lacking)]
             raise UsageError(f"{self._where(start)}: there is no {metric}.{field}; {available(there)}")

@@ -87,6 +87,8 @@ def distinct_texts(source: Source, column: str) -> tuple[str | None, ...]:
         distinct = source.raw.select(pl.col(column).unique())
         values = distinct.head(MOST_GROUPS + 2).collect(engine="streaming").to_series()
     check_years(values)
+    if values.dtype == pl.Enum:  # bins have an order of their own
+        return tuple(values.sort(nulls_last=True).cast(pl.String))
     return tuple(values.cast(pl.String).unique().sort(nulls_last=True))
 
 
@@ -259,11 +261,13 @@ def score_warnings(ranking: LabelCheck | None, prob: FloatArray, binding: Bindin
     ends = _two_values(prob)
     if ends is not None:
         least, greatest = ends
-        yield ReportWarning(
-            "two-values",
-            f"the score has only the values {least:.6g} and {greatest:.6g}: if these are predicted classes, name "
-            "their probabilities with --prob COL",
-        )
+        what = f"the score has only the values {least:.6g} and {greatest:.6g}"
+        if ends == (0.0, 1.0):
+            meant = "these are verdicts and no probabilities, and the raw log-loss means nothing; name probabilities "
+            meant += "with --prob COL, let a fit find the rate behind each verdict, or see calcli estimate"
+        else:
+            meant = "if these are predicted classes, name their probabilities with --prob COL"
+        yield ReportWarning("two-values", f"{what}: {meant}")
 
 
 def _meant(binding: Binding) -> str:
@@ -284,7 +288,7 @@ def _two_values(prob: FloatArray) -> tuple[float, float] | None:
 def unit_warnings(loaded: Loaded) -> Iterator[ReportWarning]:
     """The columns of ids by which rows should be held out, where no column says how."""
     binding, schema = loaded.binding, loaded.source.raw.collect_schema()
-    taken = {binding.label, binding.weight, binding.node_id, *binding.score.columns}
+    taken = {binding.label, binding.weight, binding.node_id, binding.trials, *binding.score.columns}
     ids = (name for name, dtype in schema.items() if dtype.is_integer() or dtype in TEXT_TYPES)
     names = [name for name in ids if named_like_units(name) and name not in taken]
     if loaded.batch.units is not None or loaded.batch.label is None or not names:

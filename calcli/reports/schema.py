@@ -164,6 +164,8 @@ class Report(ShownInNotebook):
     rejection: tuple[Mapping[str, Json], ...] = ()
     drift: Mapping[str, Json] | None = None
     decisions: tuple[Mapping[str, Json], ...] = ()
+    estimates: tuple[Mapping[str, Json], ...] = ()
+    plan: Mapping[str, Json] | None = None
     refit: Mapping[str, Json] | None = None
     baseline: Mapping[str, Json] | None = None
     changes: tuple[Change, ...] = ()

@@ -50,7 +50,7 @@ def with_names(
     numeric = [one for one in features if one.role == "number" and one.name not in given]
     whole = _whole_at_first(source, numeric)
     asked = [one for one in numeric if one.name in whole]
-    if not asked or binding.label is None:
+    if not asked or binding.label is None or binding.trials is not None:
         return tuple(features), []
     batch, units = _some_rows(source, replace(binding, features=tuple(asked)), unit)
     residuals = Residuals.of(batch, counts=binding.weight_kind == "counts", units=units)

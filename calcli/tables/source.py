@@ -186,10 +186,16 @@ class Source:
                     continue
                 raise
             if found is not None:
-                self.raw = self.raw.with_columns(found.values.alias(name))
-                self._computed[name] = found
-                for cached in ("columns", "schema"):
-                    self.__dict__.pop(cached, None)
+                self.compute(name, found)
+
+    def compute(self, name: str, found: Computed) -> None:
+        """Add a column that is computed from others, unless there is one of that name."""
+        if name in self.columns:
+            return
+        self.raw = self.raw.with_columns(found.values.alias(name))
+        self._computed[name] = found
+        for cached in ("columns", "schema"):
+            self.__dict__.pop(cached, None)
 
     def named(self, name: str, flag: str) -> str:
         """The column that `flag` names, computed if need be; an error if there is none."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, zip_longest
 from typing import IO, Any, Literal
@@ -272,16 +272,32 @@ def _never_closed(file: LocalFile, last: str) -> bool:
         return ends_in(value) and sum(part.count(b'"') for part in iter(lambda: stream.read(BLOCK), b"")) % 2 == 1
 
 
+MOST_LOOKED_AT = 1 << 22
+"""About how many values of a table of texts are looked at at once: each look has a price for each column."""
+
+
 def infer_schema(raw: pl.LazyFrame) -> pl.Schema:
     """The types of text columns, by one pass over all rows."""
     # The types that are still possible for each column after the rows so far; "empty": it may hold no value at all.
     kinds = {name: {"integer", "unsigned", "number", "boolean", "empty"} for name in raw.collect_schema()}
-    for batch in raw.collect_batches():
+    for batch in _together(raw.collect_batches()):
         undecided = {name: kind for name, kind in kinds.items() if kind & {"number", "boolean"}}
         answers = batch.select(pl.struct(_look(name, kind)).alias(name) for name, kind in undecided.items())
         for name, answer in answers.row(0, named=True).items() if undecided else ():
             kinds[name] -= {kind for kind, fits in answer.items() if not fits}
     return pl.Schema({name: _dtype(kind) for name, kind in kinds.items()})
+
+
+def _together(batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Batches put together until they hold `MOST_LOOKED_AT` values: of a wide table each has few rows."""
+    held: list[pl.DataFrame] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(len(one) for one in held) * batch.width >= MOST_LOOKED_AT:
+            yield pl.concat(held)
+            held = []
+    if held:
+        yield pl.concat(held)
 
 
 def _dtype(kinds: set[str]) -> pl.DataType:

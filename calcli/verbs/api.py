@@ -31,6 +31,8 @@ from calcli.verbs.decide import DecideRequest
 from calcli.verbs.decide import decide as run_decide
 from calcli.verbs.diagram import DiagramRequest
 from calcli.verbs.diagram import diagram as run_diagram
+from calcli.verbs.estimate import estimate as run_estimate
+from calcli.verbs.estimate_request import EstimateRequest
 from calcli.verbs.evaluate import evaluate as run_evaluate
 from calcli.verbs.fit import fit as run_fit
 from calcli.verbs.inspect import ExplainRequest
@@ -121,6 +123,12 @@ refit = _verb(
 )
 evaluate = _verb(
     "evaluate", EvaluateRequest, run_evaluate, "Measure the raw score and each artifact's on the same rows."
+)
+estimate = _verb(
+    "estimate",
+    EstimateRequest,
+    run_estimate,
+    "Estimate the rate of a label where few rows have one and all have scores.",
 )
 explain = _verb(
     "explain", ExplainRequest, run_explain, "Say which columns move the calibrated score away from the raw one."

@@ -26,7 +26,7 @@ from calcli.tables.request import BadRows, ColumnsRequest, Engine, check_master
 from calcli.tables.source import Data, Source
 from calcli.verbs.clusters import Clustering, by_column
 from calcli.verbs.compared_scores import NamedScores, all_features, bind_scores
-from calcli.verbs.engine import opened
+from calcli.verbs.engine import grouped, opened
 from calcli.verbs.score_passes import CurvePass
 from calcli.version import VERSION
 
@@ -163,6 +163,7 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
         named = named.linked_by(read_edges(request.edges)[0])
     with opened(request) as table:
         known = next((model.binding for model in named.models.values()), None)
+        request = replace(request, by=grouped(table, request.by, listener))
         example = table.example(request.flags, known, request.by)
         tracing = _tracing(request, named, table, example, listener, every_kind=form == "html")
         with stage(listener, "reading" if request.engine == "local" else "reading on Spark"):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
+from calcli.listener import Listener
 from calcli.models.cluster import cluster
+from calcli.tables.groupings import add_groupings
 from calcli.tables.passes import ClusterTable, LocalTable
 from calcli.tables.request import BadRows, EngineRequest, open_table
 
@@ -16,6 +18,17 @@ class BadRowsRequest(EngineRequest, Protocol):
 
     @property
     def bad_rows(self) -> BadRows: ...
+
+
+def grouped(table: LocalTable | ClusterTable, asked: Sequence[str], listener: Listener) -> tuple[str, ...]:
+    """The columns of groups that are asked for; on this machine they may be bins and crosses of columns."""
+    if not isinstance(table, LocalTable):
+        return tuple(asked)
+    found = add_groupings(table.tally.source, asked)
+    for _, note in found:
+        if note is not None:
+            listener.note(note)
+    return tuple(column for column, _ in found)
 
 
 @contextmanager

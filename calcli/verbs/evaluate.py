@@ -62,7 +62,7 @@ from calcli.verbs.compared_scores import (
     split_names,
 )
 from calcli.verbs.drift import drift_asked, new_rows_on_cluster, observe, of_no_rows, rows_of
-from calcli.verbs.engine import opened
+from calcli.verbs.engine import grouped, opened
 from calcli.verbs.policies import evaluate_decisions, measured_policies, promises_of
 from calcli.verbs.score_passes import BufferedScores, RowCountPass, ScoredRows, ScorePass, ScoreTotal
 
@@ -210,41 +210,45 @@ class _Evaluation:
     listener: Listener
 
     def report(self) -> Report:
+        with opened(self.request) as table:
+            request = replace(self.request, by=grouped(table, self.request.by, self.listener))
+            return replace(self, request=request)._measured(table)
+
+    def _measured(self, table: LocalTable | ClusterTable) -> Report:
         request, listener = self.request, self.listener
-        with opened(request) as table:
-            here = isinstance(table, LocalTable)
-            with stage(listener, "looking at the columns"):
-                example, scores = self._bound(table)
-            binding = scores[0].binding
-            with stage(listener, "reading" if here else "measuring on Spark"):
-                gathered = self._gathered(table, example, scores)
-            measuring, passed, context = gathered
-            with stage(listener, "measuring"):
-                # All metrics of all rows, or those that follow from sums where the rows are not all here.
-                rows = measuring.held(passed.total)
-                if rows is None:
-                    measured = self._from_sums(gathered)
-                else:
-                    rows = rows if context.units is None else replace(rows, together=context.units.rank)
-                    measured = self._from_rows(rows, class_names(binding), context)
-            count, share = passed.count, passed.total.share
-            facts = facts_of(example, binding, count.facts, share)
-            report = report_on(
-                "evaluate",
-                request.seed,
-                replace(facts, units=context.units_fact),
-                replace(binding, features=all_features(scores)),
-                measured.all_rows,
-                warnings=() if request.options.in_sample else seen_before(example, self.named_scores.models),
-                groups=with_adjusted(measured.groups),
-                rejection=measured.rejection,
-            )
-            if rows is not None:
-                report = replace(report, warnings=(*self._doubts(example, binding, rows), *report.warnings))
-            report = replace(report, drift=self._drift(table, gathered, rows))
-            if rows is not None and isinstance(table, LocalTable):
-                decisions = measured_policies(request, self.named_scores, rows, table.tally, context.units)
-                report = replace(report, decisions=decisions)
+        here = isinstance(table, LocalTable)
+        with stage(listener, "looking at the columns"):
+            example, scores = self._bound(table)
+        binding = scores[0].binding
+        with stage(listener, "reading" if here else "measuring on Spark"):
+            gathered = self._gathered(table, example, scores)
+        measuring, passed, context = gathered
+        with stage(listener, "measuring"):
+            # All metrics of all rows, or those that follow from sums where the rows are not all here.
+            rows = measuring.held(passed.total)
+            if rows is None:
+                measured = self._from_sums(gathered)
+            else:
+                rows = rows if context.units is None else replace(rows, together=context.units.rank)
+                measured = self._from_rows(rows, class_names(binding), context)
+        count, share = passed.count, passed.total.share
+        facts = facts_of(example, binding, count.facts, share)
+        report = report_on(
+            "evaluate",
+            request.seed,
+            replace(facts, units=context.units_fact),
+            replace(binding, features=all_features(scores)),
+            measured.all_rows,
+            warnings=() if request.options.in_sample else seen_before(example, self.named_scores.models),
+            groups=with_adjusted(measured.groups),
+            rejection=measured.rejection,
+        )
+        if rows is not None:
+            report = replace(report, warnings=(*self._doubts(example, binding, rows), *report.warnings))
+        report = replace(report, drift=self._drift(table, gathered, rows))
+        if rows is not None and isinstance(table, LocalTable):
+            decisions = measured_policies(request, self.named_scores, rows, table.tally, context.units)
+            report = replace(report, decisions=decisions)
         return report
 
     def _bound(self, table: Table) -> tuple[Source, tuple[ComparedScore, ...]]:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -51,6 +51,26 @@ class Inspection:
     sections: tuple[Section, ...] = ()
     """The learned rules, if they were requested."""
 
+    def draw(self, output: str | os.PathLike[str]) -> None:
+        """Draw what can be drawn of the rules."""
+        form = image_format_of(output, _PICTURES)
+        extras.require("matplotlib", f"a picture as {form}")
+        pictures = [picture for section in self.sections for picture in section.pictures]
+        if not pictures:
+            raise UsageError(
+                f"{name_of(self.path)} has no effects of features to draw", hint="--method effects has some"
+            )
+        from calcli.diagrams import intervals, page
+        from calcli.tables.sink import write_bytes
+
+        drawn = intervals.render(pictures, "svg" if form == "html" else form)
+        if form == "html":
+            picture = drawn.decode()
+            body = f'<figure class="wide">{picture[picture.index("<svg") :]}</figure>\n'
+            about = f"{self.manifest.method}, calcli {self.manifest.calcli}"
+            drawn = page.document(f"Effects: {name_of(self.path)}", about, body).encode()
+        write_bytes(drawn, output)
+
     def to_json(self) -> dict[str, Json]:
         """The manifest, and the fitted state."""
         shapes: dict[str, Json] = {name: list(shape) for name, shape in self.arrays.items()}
@@ -72,12 +92,21 @@ class Inspection:
         return plain
 
 
-def inspect(path: Given, *, rules: bool = False) -> Inspection:
-    """Read an artifact, check every hash, and describe it; with `rules`, with all that was learned."""
+_PICTURES: tuple[Literal["png", "svg", "pdf", "html"], ...] = ("png", "svg", "pdf", "html")
+
+
+def inspect(path: Given, *, rules: bool = False, output: str | os.PathLike[str] | None = None) -> Inspection:
+    """Read an artifact, check every hash, and describe it; with `rules`, with all that was learned.
+
+    What can be drawn of it is drawn in the file `output`: ``.png``, ``.svg``, ``.pdf``, or a page, ``.html``.
+    """
     artifact = artifact_of(path)
     model = EnsembleModel.read(artifact) if artifact.manifest.kind == "ensemble" else model_in(artifact)
     numbers, arrays, sections = model.contents(rules=rules)
-    return Inspection(artifact.path, model.manifest, dict(numbers), dict(arrays), tuple(sections))
+    inspection = Inspection(artifact.path, model.manifest, dict(numbers), dict(arrays), tuple(sections))
+    if output is not None:
+        inspection.draw(output)
+    return inspection
 
 
 FORMATS: tuple[Format, ...] = get_args(Format)

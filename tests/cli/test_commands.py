@@ -223,8 +223,8 @@ def test_rules_that_move_most_come_first_and_json_has_all(here: Path, run: Run) 
     settings = ("--set", "trees=8", "--set", "min_rows=40", "--holdout", "none")
     assert run("fit", "-q", "wide.parquet", "-m", "mbct", *settings, "-o", "trees")[0] == 0
     found = json.loads(run("inspect", "trees", "--rules", "--format", "json")[1])["rules"]
-    features, rules, splits = found
-    assert [one["title"] for one in found] == ["features", "rules", "splits"]
+    features, _, rules, splits = found
+    assert [one["title"] for one in found] == ["features", "first tree", "rules", "splits"]
     assert len(rules["rows"]) > 40
     moved = sorted(rules["rows"], key=lambda rule: -rule["rows"] * abs(rule["pattern"]))
     for words, count in ((("--rules",), 20), (("--rules", "3"), 3), (("--rules=3",), 3)):
@@ -239,6 +239,24 @@ def test_rules_that_move_most_come_first_and_json_has_all(here: Path, run: Run) 
     assert "move most" not in whole
     assert len(whole.splitlines()) > len(features["rows"]) + len(rules["rows"]) + len(splits["rows"])
     assert "chosen" in run("inspect", "trees")[1]
+
+
+def test_effects_are_drawn_as_a_picture_and_on_a_page(here: Path, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    site, logit = rng.integers(0, 4, 2000), rng.normal(size=2000)
+    label = rng.random(2000) < 1 / (1 + np.exp(-logit - np.where(site % 2, 1.5, -1.5)))
+    columns = {"label": label.astype(int), "logit": logit, "site": [f"$s{place}" for place in site]}
+    pl.DataFrame(columns).write_parquet("sites.parquet")
+    assert run("fit", "-q", "sites.parquet", "-m", "effects", "--holdout", "none", "-o", "sites.effects")[0] == 0
+    assert run("inspect", "sites.effects", "--rules", "-o", "sites.svg")[0] == 0
+    assert all(f"<!-- $s{place} -->" in Path("sites.svg").read_text() for place in range(4))
+    assert run("inspect", "sites.effects", "--rules", "-o", "sites.html")[0] == 0
+    page = Path("sites.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "<!-- $s3 -->" in page
+    assert run("inspect", "sites.effects", "-o", "sites.svg")[0] == 2
+    assert run("inspect", "sites.effects", "--rules", "-o", "sites.txt")[0] == 2
+    assert run("inspect", "train.platt", "--rules", "-o", "sites.svg")[0] == 2
 
 
 def test_inspect_shows_the_prior_shift(here: Path, run: Run) -> None:

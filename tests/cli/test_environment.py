@@ -93,6 +93,7 @@ WORDS = [
     ["diagram", "x"],
     ["compare", "x"],
     ["refit", "a", "x"],
+    ["estimate", "x"],
     ["export", "a"],
     ["uncertainty", "fit", "x"],
     ["uncertainty", "apply", "e", "x", "-o", "y"],

@@ -106,6 +106,7 @@ def test_options_of_one_variable_are_one_option() -> None:
         "CALCLI_EXTRA",
         "CALCLI_LABEL",
         "CALCLI_GUARD",
+        "CALCLI_FAIL_IF",
     }
 
 
@@ -144,7 +145,7 @@ def test_there_are_such_options() -> None:
         *("--abstain", "--threshold", "--top"),
         *("--confidence", "--coverage", "--sets", "--intervals"),
         *("--members", "--trees", "--depth", "--learning-rate", "--row", "--check", "--pool-nights", "--sample"),
-        *("--rules", "--bin-size"),
+        *("--rules", "--bin-size", "--width", "--choose"),
     }
 
 

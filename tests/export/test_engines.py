@@ -156,6 +156,10 @@ def _cases() -> Iterator[Case]:
         given = {"tau": "5", "min_rows": "40", **params}
         fitted, rows = visits(1500, 0, classes), with_bad_rows(visits(500, 1, classes))
         yield Case(f"heterogeneous-{name}", "heterogeneous", fitted, rows, given)
+    for name, params, classes in (("effects-2", {"pairs": "8"}, 2), ("effects-3", {"pairs": "4"}, 3)):
+        fitted, rows = visits(1500, 0, classes), with_bad_rows(visits(500, 1, classes))
+        yield Case(name, "effects", fitted, rows, params)
+        yield Case(f"{name}-joined", "effects", fitted, rows, params, joined=True)
     for name, params, classes in (
         ("boost-2", {"rounds": "30"}, 2),
         ("boost-deep", {"rounds": "10", "depth": "7"}, 2),

@@ -23,6 +23,7 @@ from calcli.verbs.compare import CompareRequest
 from calcli.verbs.compared_scores import EvaluateRequest
 from calcli.verbs.decide import DecideRequest
 from calcli.verbs.diagram import DiagramRequest
+from calcli.verbs.estimate_request import EstimateRequest
 from calcli.verbs.inspect import ExplainRequest
 from calcli.verbs.uncertainty import EnsembleEvaluateRequest, EnsembleRequest
 
@@ -33,6 +34,7 @@ REQUESTS: dict[str, Any] = {
     "decide": DecideRequest,
     "decompose": DecomposeRequest,
     "diagram": DiagramRequest,
+    "estimate": EstimateRequest,
     "evaluate": EvaluateRequest,
     "evaluate_ensembles": EnsembleEvaluateRequest,
     "explain": ExplainRequest,
@@ -118,7 +120,7 @@ def fitted(method: str = "platt", **settings: Any) -> Any:
 
 @pytest.mark.parametrize("column", sorted(set(FLAGS) - {"features", "ignore", "classes", "weight_kind"}))
 def test_a_column_named_by_itself_is_that_of_the_flags(column: str) -> None:
-    given: Any = {column: "c"}
+    given: Any = {column: "c"} | ({"trials": "n"} if column == "positives" else {})
     for kind in (FitRequest, EvaluateRequest, ApplyRequest, DecideRequest, DiagramRequest, CompareRequest):
         needed: Any = {"data": "d"} | ({"artifact": "a"} if kind is ApplyRequest else {})
         assert kind(**needed, **given).flags == calcli.Flags(**given)

@@ -74,7 +74,7 @@ def test_a_picture_for_each_value_of_a_column(fitted: Path) -> None:
     with pytest.raises(DataError, match="--by: no column 'twon'"):
         calcli.diagram(frame, by=("twon",))
     with pytest.raises(DataError, match="more than 30 different values"):
-        calcli.diagram(frame.with_row_index("row"), by=("row",))
+        calcli.diagram(frame.with_columns(row=pl.int_range(pl.len()).cast(pl.String)), by=("row",))
 
 
 def test_the_report_of_evaluate_has_the_numbers_of_the_picture(fitted: Path) -> None:

@@ -6,9 +6,9 @@ each bin. A feature has fine codes for its own effect, and coarser ones for its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, cast, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,10 @@ from calcli import expressions as terms
 from calcli.batch import Batch, Column, FloatArray
 from calcli.expressions import Inputs, Missing, Number, Switch, Term, Terms
 from calcli.learners.encoding import heaviest_levels, level_weights
-from calcli.methods.trees.coding import cuts_between, quantile_gaps, unpack_features
+from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, quantile_gaps, unpack_features
+from calcli.numeric.bins import run_starts
 
-Codes: TypeAlias = NDArray[np.int32]
-Kind: TypeAlias = Literal["category", "number", "boolean", "score"]
+Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
 UNSEEN, MISSING, FIRST = 0, 1, 2
 """The codes that every feature has, and that of its first level or bin."""
@@ -29,23 +29,20 @@ MOST_PAIRED = 253
 """The levels with codes of their own in pairs; rarer ones have an effect of their own alone."""
 
 
+MOST_SORTED = 1_000_000
+"""Bins follow from so many rows at most."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Coding:
-    """The codes of one feature, or of the score."""
+class Coding(CodedFeature):
+    """The codes of one feature, or of the score, whose name is the number of its class."""
 
-    name: str
-    """Of the feature; of the score the number of its class."""
-
-    kind: Kind
-    cuts: FloatArray = field(default_factory=lambda: np.empty(0))
-    """Between bins of a number; a bin includes its upper cut."""
-
-    levels: tuple[str, ...] = ()
+    missing: bool = True
 
     @property
-    def size(self) -> int:
-        """The number of codes."""
-        return FIRST + (len(self.levels) if self.kind == "category" else len(self.cuts) + 1)
+    def dtype(self) -> np.dtype[np.unsignedinteger[Any]]:
+        """The narrowest type that holds its codes."""
+        return np.min_scalar_type(self.codes - 1)
 
     def same(self, other: Coding) -> bool:
         """Whether both code the same feature in the same way."""
@@ -55,15 +52,13 @@ class Coding:
     def of(self, batch: Batch, score: FloatArray) -> Codes:
         """The code of each row; `score` has the log-odds, or centred logits for each class."""
         if self.kind == "score":
-            return (np.searchsorted(self.cuts, self._scores(score), side="left") + FIRST).astype(np.int32)
+            return (np.searchsorted(self.cuts, self._scores(score), side="left") + FIRST).astype(self.dtype)
         column = batch.features[self.name]
         if (column.role == "category") is not (self.kind == "category"):
             raise ValueError(f"a {column.role} is coded as a {self.kind}")
         if self.kind == "category":
-            code_of = dict(zip(self.levels, range(FIRST, self.size), strict=True))
-            table = np.array([*(code_of.get(level, UNSEEN) for level in column.levels), MISSING], dtype=np.int32)
-            return table[column.values.astype(np.int32, copy=False)]
-        codes = (np.searchsorted(self.cuts, column.values, side="left") + FIRST).astype(np.int32)
+            return self.level_codes(column.levels).astype(self.dtype)[column.values.astype(np.int32, copy=False)]
+        codes = (np.searchsorted(self.cuts, column.values, side="left") + FIRST).astype(self.dtype)
         codes[np.isnan(column.values)] = MISSING
         return codes
 
@@ -71,21 +66,14 @@ class Coding:
         """The log-odds, or the centred logits of its class."""
         return score if score.ndim == 1 else score[:, int(self.name)]
 
-    def coarser(self, batch: Batch, score: FloatArray, bins: int) -> Coding:
-        """The coding of the same feature for pairs: fewer bins, or only the heaviest levels."""
-        if self.kind == "category":
-            return replace(self, levels=self.levels[:MOST_PAIRED])
-        score_or_feature = self._scores(score) if self.kind == "score" else batch.features[self.name].values
-        return replace(self, cuts=_cuts(score_or_feature.astype(np.float64), batch.weight, bins))
-
     def term(self, score: Terms, features: Inputs) -> Term:
         """The code as a number."""
         if self.kind == "category":
             column = features[self.name]
-            numbers = tuple(Number(float(code)) for code in range(FIRST, self.size))
+            numbers = tuple(Number(float(code)) for code in range(FIRST, self.codes))
             known = Switch(column, self.levels, numbers, Number(float(UNSEEN))) if self.levels else Number(UNSEEN)
             return terms.choose(Missing(column), float(MISSING), known)
-        codes = np.arange(FIRST, self.size, dtype=np.float64)
+        codes = np.arange(FIRST, self.codes, dtype=np.float64)
         if self.kind == "score":
             return terms.steps(score[int(self.name)], self.cuts, codes, "left")
         column = features[self.name]
@@ -108,43 +96,71 @@ class Coding:
         text = ("" if low is None else f"{low:.6g} {above} ") + name + ("" if high is None else f" {below} {high:.6g}")
         return text if text != name else f"{name} is anything"
 
+    def mark(self, code: int, *, negated: bool = False) -> str:
+        """The values with this code in a few letters, as below an axis: a bin by its upper cut."""
+        if self.kind in ("category", "boolean") or code < FIRST or not len(self.cuts):
+            return self.words(code, "").removeprefix(" = ").removeprefix(" is ")
+        place, (up_to, above) = code - FIRST, (">=", "<") if negated else ("<=", ">")
+        cut = float(self.cuts[min(place, len(self.cuts) - 1)])
+        return f"{up_to if place < len(self.cuts) else above} {-cut if negated else cut:.4g}"
+
 
 def centred_scores(score: FloatArray, most: float) -> FloatArray:
     """The log-odds of two classes, or centred logits of more, held within `most`."""
     return np.clip(score if score.ndim == 1 else score - score.mean(axis=1, keepdims=True), -most, most)
 
 
-def learned(batch: Batch, score: FloatArray, bins: int, score_bins: int) -> list[Coding]:
-    """The codings of the scores and of all features; a number has up to so many bins."""
-    weight = batch.weight
-    columns = score[:, None] if score.ndim == 1 else score
+def learned(batch: Batch, score: FloatArray, bins: int, score_bins: int, coarse: Sequence[int]) -> list[list[Coding]]:
+    """The codings of the scores and of all features; a number has up to so many bins.
+
+    Each is followed by the codings of the same feature for pairs: with as many bins as `coarse` says, or with only the
+    heaviest levels.
+    """
+    columns = np.ascontiguousarray(score.T if score.ndim > 1 else score[None])
     found = [
-        Coding(str(place), "score", _cuts(values, weight, score_bins))
-        for place, values in enumerate(np.ascontiguousarray(columns.T))
+        _of_number(str(place), "score", values, batch.weight, (score_bins, *coarse))
+        for place, values in enumerate(columns)
     ]
-    return found + [_of(name, column, weight, bins) for name, column in batch.features.items()]
+    return found + [_of(name, column, batch.weight, (bins, *coarse)) for name, column in batch.features.items()]
 
 
-def _of(name: str, column: Column, weight: FloatArray | None, bins: int) -> Coding:
-    if column.role == "category":
-        weights = level_weights(column, weight)
-        levels = heaviest_levels(column, weights, least=np.nextafter(0.0, 1.0), most=len(weights))
-        return Coding(name, "category", levels=levels)
-    kind: Kind = "boolean" if column.role == "boolean" else "number"
-    return Coding(name, kind, _cuts(column.values.astype(np.float64), weight, bins))
+def _of(name: str, column: Column, weight: FloatArray | None, bins: Sequence[int]) -> list[Coding]:
+    if column.role != "category":
+        kind: Kind = "boolean" if column.role == "boolean" else "number"
+        return _of_number(name, kind, column.values.astype(np.float64, copy=False), weight, bins)
+    weights = level_weights(column, weight)
+    levels = heaviest_levels(column, weights, least=np.nextafter(0.0, 1.0), most=len(weights))
+    fine = Coding(name, "category", levels=levels)
+    return [fine, *[fine if len(levels) <= MOST_PAIRED else replace(fine, levels=levels[:MOST_PAIRED])] * len(bins[1:])]
 
 
-def _cuts(values: FloatArray, weight: FloatArray | None, bins: int) -> FloatArray:
-    """The cuts of quantile bins. A value that holds more rows than a bin is a bin of its own, and leaves the others."""
+def _of_number(
+    name: str, kind: Kind, values: FloatArray, weight: FloatArray | None, bins: Sequence[int]
+) -> list[Coding]:
+    few = slice(None, None, -(-len(values) // MOST_SORTED) or 1)
+    values, weight = values[few], None if weight is None else weight[few]
     known = ~np.isnan(values) if weight is None else ~np.isnan(values) & (weight > 0)
-    values, weight = values[known], None if weight is None else weight[known]
-    if not len(values):
+    if not known.all():
+        values, weight = values[known], None if weight is None else weight[known]
+    if weight is None:
+        values = np.sort(values)
+        first = run_starts(values)
+        mass = np.diff(first, append=len(values)).astype(np.float64)
+    else:
+        order = np.argsort(values, kind="stable")
+        values = values[order]
+        first = run_starts(values)
+        mass = np.add.reduceat(weight[order], first) if len(first) else weight
+    distinct = values[first]
+    return [Coding(name, kind, _cuts(distinct, mass, count)) for count in bins]
+
+
+def _cuts(distinct: FloatArray, mass: FloatArray, bins: int) -> FloatArray:
+    """The cuts of quantile bins. A value that holds more rows than a bin is a bin of its own, and leaves the others."""
+    if not len(distinct):
         return np.empty(0)
-    distinct, place = np.unique(values, return_inverse=True)
-    mass = np.bincount(place, weight, len(distinct)).astype(np.float64)
     heavy = mass > mass.sum() / bins
-    rest = ~heavy[place]
-    low, _ = quantile_gaps(values[rest], None if weight is None else weight[rest], bins)
+    low, _ = quantile_gaps(distinct[~heavy], mass[~heavy], bins)
     at = np.flatnonzero(heavy)
     below, above = at[at > 0], at[at < len(distinct) - 1]
     low = np.unique(np.concatenate([low, distinct[below - 1], distinct[above]]))
@@ -157,7 +173,5 @@ def codings_of(arrays: Mapping[str, NDArray[Any]]) -> list[Coding]:
     for name, kind, cuts, levels in unpack_features(arrays):
         if kind not in get_args(Kind):
             raise ValueError(f"{kind!r} is no kind of coding")
-        if not (np.diff(cuts) > 0).all() or not np.isfinite(cuts).all():
-            raise ValueError(f"the cuts of {name!r} do not rise")
         found.append(Coding(name, cast(Kind, kind), cuts, levels))
     return found

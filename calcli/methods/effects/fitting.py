@@ -4,26 +4,30 @@
 
 A sweep is a Newton step of a and b, and then one for each block in turn, given the log-odds of all others:
 u += clip(g / (h + 1/T), 1) with g = sum w v (y - p) - u/T and h = sum w v^2 p (1 - p), and then
-T = mean of u^2 + 1/(h + 1/T) over the levels with rows, which is EM with Laplace's variance. Blocks whose T vanishes
-leave. With more than two classes there are logits for each class, a T for each block and class, and steps are damped.
+T = (sum of u^2 + 1/(h + 1/T) over the L levels with rows, + 2 T0) / (L + 2), which is EM with Laplace's variance, T0
+being the mean of a kind of blocks. Blocks whose T vanishes leave. With more than two classes there are logits for each
+class, a T for each block and class, and steps are damped.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray, IntArray
+from calcli.batch import Batch, FloatArray, spans
 from calcli.methods.base import tell
 from calcli.methods.effects import kernels
 from calcli.methods.effects.coding import Codes, Coding
-from calcli.numeric.links import probabilities
 
 NONE = np.empty(0)
+
+CodesOf: TypeAlias = Callable[[slice], Codes]
+"""The codes of a slice of the rows."""
 
 FIRST_VARIANCE = 0.03
 """T of a single feature at first, whatever the rows say: its values are of very different weight."""
@@ -33,6 +37,18 @@ LOW, HIGH = 1e-3, 1.0
 
 LEAST_VARIANCE = 1e-4
 """A block with a smaller T leaves."""
+
+PRIOR = 2.0
+"""The weight, in values, of the mean of all blocks of a kind in the T of each: where most say nothing, few are believed
+that say little.
+"""
+
+FASTEST = 4.0
+"""EM is slow where rows say little of T: its steps are doubled while they go the same way, up to so many times."""
+
+STILL, FEW = 1e-5, 100_000
+"""Sweeps over more than `FEW` rows end with one whose steps, squared and weighted by h, add up to less for each row."""
+
 
 DAMPED = 0.8
 """The share of a step that is made with more than two classes, whose steps are found each without the others."""
@@ -58,12 +74,21 @@ class Block:
     information: FloatArray
     """h, of the shape of `values`."""
 
+    way: FloatArray = field(default_factory=lambda: np.zeros(()))
+    pace: FloatArray = field(default_factory=lambda: np.ones(()))
+    """`way`, `pace`: the last step of log T, and how many times that of EM the next may be."""
+
     @classmethod
     def nothing(cls, parts: tuple[int, ...], codes: int, classes: int, *, slope: bool = False) -> Block:
         """No effects yet."""
         shape = (codes,) if classes == 2 else (codes, classes)
         variance = np.full(shape[1:], FIRST_VARIANCE if len(parts) == 1 else np.nan)
         return cls(parts, slope, np.zeros(shape), variance, np.zeros(shape))
+
+    @property
+    def kind(self) -> tuple[int, bool]:
+        """How many features it is of, and whether it has slopes."""
+        return len(self.parts), self.slope
 
     @property
     def error(self) -> FloatArray:
@@ -77,12 +102,12 @@ def joined(parts: tuple[int, ...], codes: Mapping[int, Codes] | Sequence[Codes],
     if len(parts) == 1:
         return codes[parts[0]]
     one, other = parts
-    return codes[one] * np.int32(codings[other].size) + codes[other]
+    return codes[one].astype(np.uint16) * np.uint16(codings[other].codes) + codes[other]
 
 
 def size_of(parts: tuple[int, ...], codings: Sequence[Coding]) -> int:
     """How many codes there are under one coding, or under a pair of them."""
-    return math.prod(codings[place].size for place in parts)
+    return math.prod(codings[place].codes for place in parts)
 
 
 def first_variance(sums: FloatArray) -> FloatArray:
@@ -92,93 +117,158 @@ def first_variance(sums: FloatArray) -> FloatArray:
 
 
 @dataclass(slots=True, eq=False)
-class Fit:
-    """Rows with their log-odds so far, and the blocks that these are the sum of."""
+class Rows:
+    """Rows with their log-odds so far, and what is left of their labels to explain."""
 
     score: FloatArray
     """z, or centred logits."""
 
-    label: IntArray
+    label: kernels.Labels
     weight: FloatArray
-    slope: float
-    intercept: FloatArray
-    """b, a number or one for each class."""
-
-    total: FloatArray
-    """z' of each row."""
-
     along: FloatArray
     """z~, for slopes; empty where there are none."""
 
-    codings: list[Coding]
-    codes: list[Codes]
-    blocks: list[Block]
+    total: FloatArray = field(init=False)
+    """z' of each row."""
+
+    error: FloatArray = field(init=False)
+    """w (y - p)."""
+
+    curved: FloatArray = field(init=False)
+    """w p (1 - p), or p of each class of more than two."""
+
+    def __post_init__(self) -> None:
+        self.total, self.error, self.curved = self.score.copy(), np.empty_like(self.score), np.empty_like(self.score)
 
     @property
     def classes(self) -> int:
         return 2 if self.score.ndim == 1 else self.score.shape[1]
 
-    def sweep(self, count: int) -> None:
-        """So many sweeps."""
-        for number in range(count):
-            tell(f"sweep {number + 1} of {count} over {len(self.blocks)} blocks of effects")
-            self._scale()
-            for block in self.blocks:
-                self._step(block)
-            self.blocks = [block for block in self.blocks if (block.variance >= LEAST_VARIANCE).any()]
+    def begin(self) -> None:
+        """Begin a sweep: with errors and curvature where the log-odds now are."""
+        start = kernels.begin if self.classes == 2 else kernels.begin_classes
+        start(self.total, self.label, self.weight, self.error, self.curved)
 
-    def _scale(self) -> None:
-        """A Newton step of a and b, with a weak prior at 1 and 0."""
-        prob = probabilities(self.total)
-        if self.classes == 2:
-            error, spread = self.weight * (self.label - prob), self.weight * prob * (1.0 - prob)
-            design = np.stack([self.score, np.ones_like(self.score)])
-            prior = np.array([self.slope - 1.0, float(self.intercept)])
-            hessian = (design * spread) @ design.T + np.eye(2)
-            step = np.clip(np.linalg.solve(hessian, design @ error - prior), -1.0, 1.0)
-            self.slope += float(step[0])
-            self.intercept = self.intercept + step[1]
-            self.total += step[0] * self.score + step[1]
-            return
-        error = -prob * self.weight[:, None]
-        error[np.arange(len(prob)), self.label] += self.weight
-        mean = (prob * self.score).sum(axis=1)
-        curved = float(self.weight @ ((prob * np.square(self.score)).sum(axis=1) - np.square(mean)))
-        slope = float(np.clip(((error * self.score).sum() - (self.slope - 1.0)) / (curved + 1.0), -1.0, 1.0))
-        spread = self.weight @ (prob * (1.0 - prob))
-        step = DAMPED * np.clip((error.sum(axis=0) - self.intercept) / (spread + 1.0), -1.0, 1.0)
-        self.slope += DAMPED * slope
-        self.intercept = self.intercept + step
-        self.total += DAMPED * slope * self.score + step
-
-    def _sums(self, codes: Codes, count: int, along: FloatArray = NONE) -> FloatArray:
+    def sums(self, codes: CodesOf, count: int, *, slope: bool = False) -> FloatArray:
         """G without its prior, and h, last, for each of `count` codes, and each class of more than two."""
-        if self.classes == 2:
-            sums = np.zeros((count, 2))
-            kernels.gather(self.total, self.label, self.weight, codes, along, sums)
-        else:
-            sums = np.zeros((count, self.classes, 2))
-            kernels.gather_classes(self.total, self.label, self.weight, codes, sums)
+        sums = np.zeros((count, *self.score.shape[1:], 2))
+        for rows in spans(len(self.score)):
+            own = codes(rows)
+            if self.classes == 2:
+                kernels.gather(self.error[rows], self.curved[rows], own, self.along[rows] if slope else NONE, sums)
+            else:
+                kernels.gather_classes(self.error[rows], self.curved[rows], self.weight[rows], own, sums)
         return sums
 
-    def _step(self, block: Block) -> None:
-        codes, along = joined(block.parts, self.codes, self.codings), self.along if block.slope else NONE
-        sums = self._sums(codes, len(block.values), along)
+    def shift(self, codes: CodesOf, step: FloatArray, *, slope: bool = False) -> None:
+        """Add the step of each row's code."""
+        for rows in spans(len(self.score)):
+            arrays, own = (self.total[rows], self.error[rows], self.curved[rows]), codes(rows)
+            if self.classes == 2:
+                kernels.shift(*arrays, own, self.along[rows] if slope else NONE, step)
+            else:
+                kernels.shift_classes(*arrays, self.weight[rows], own, step)
+
+
+@dataclass(slots=True, eq=False)
+class Fit:
+    """The blocks of which the log-odds of rows are the sum."""
+
+    rows: Rows
+    slope: float
+    intercept: FloatArray
+    """b, a number or one for each class."""
+
+    codings: list[Coding]
+    codes: list[Codes]
+    blocks: list[Block]
+    means: dict[tuple[int, bool], float] = field(default_factory=dict)
+    """The mean T of each kind of blocks, of the last sweep."""
+
+    left: list[Block] = field(default_factory=list)
+    """The blocks that have left."""
+
+    @property
+    def mass(self) -> float:
+        """The weight of all rows."""
+        return float(self.rows.weight.sum())
+
+    def sweep(self, most: int) -> None:
+        """So many sweeps, or fewer where one has moved next to nothing."""
+        few = self.mass <= FEW
+        for number in range(most):
+            tell(f"sweep {number + 1} of {most} at most over {len(self.blocks)} blocks of effects")
+            self.rows.begin()
+            moved = self._scale() + sum([self._step(block) for block in self.blocks])
+            self._pool()
+            staying = [block for block in self.blocks if (block.variance >= LEAST_VARIANCE).any()]
+            self.left += [block for block in self.blocks if block not in staying]
+            self.blocks = staying
+            if moved < STILL * self.mass and not few:
+                break
+
+    def _pool(self) -> None:
+        """The geometric mean of the T of all blocks of a kind, of those too that have left."""
+        for kind in {block.kind for block in self.blocks}:
+            known = [block.variance.ravel() for block in (*self.blocks, *self.left) if block.kind == kind]
+            self.means[kind] = float(np.exp(np.log(np.maximum(np.concatenate(known), LEAST_VARIANCE)).mean()))
+
+    def _scale(self) -> float:
+        """A Newton step of a and b, with a weak prior at 1 and 0; returns what it has moved, as a block's step does."""
+        rows = self.rows
+        error, score, weight = rows.error, rows.score, rows.weight
+        if rows.classes == 2:
+            sums = np.zeros(5)
+            for some in spans(len(score)):
+                z, felt = score[some], rows.curved[some] * score[some]
+                sums += error[some] @ z, error[some].sum(), felt @ z, felt.sum(), rows.curved[some].sum()
+            curvature = sums[[2, 3, 3, 4]].reshape(2, 2)
+            gradient = sums[:2] - [self.slope - 1.0, float(self.intercept)]
+            step = np.clip(np.linalg.solve(curvature + np.eye(2), gradient), -1.0, 1.0)
+            moved = float(step @ curvature @ step)
+            slope, shift = float(step[0]), np.asarray(step[1])
+        else:
+            prob = rows.curved
+            mean = (prob * score).sum(axis=1)
+            curved = float(weight @ ((prob * np.square(score)).sum(axis=1) - np.square(mean)))
+            slope = float(np.clip(((error * score).sum() - (self.slope - 1.0)) / (curved + 1.0), -1.0, 1.0))
+            spread = weight @ (prob * (1.0 - prob))
+            shift = DAMPED * np.clip((error.sum(axis=0) - self.intercept) / (spread + 1.0), -1.0, 1.0)
+            slope *= DAMPED
+            moved = slope**2 * curved + float(np.square(shift) @ spread)
+        self.slope += slope
+        self.intercept = self.intercept + shift
+        for some in spans(len(score)):
+            rows.total[some] += slope * score[some] + shift
+        rows.begin()
+        return moved
+
+    def codes_of(self, parts: tuple[int, ...]) -> CodesOf:
+        """The codes of a slice of rows under one coding, or under a pair of them."""
+        return lambda rows: joined(parts, {part: self.codes[part][rows] for part in parts}, self.codings)
+
+    def _step(self, block: Block) -> float:
+        """A step of a block; returns the sum of h times the square of the steps, twice what the likelihood moves by."""
+        codes = self.codes_of(block.parts)
+        sums = self.rows.sums(codes, len(block.values), slope=block.slope)
         seen = sums[..., 1] > 0.0
         if not np.isfinite(block.variance).all():
             block.variance = first_variance(sums)
         variance = np.maximum(block.variance, 1e-12)
         precision = sums[..., 1] + 1.0 / variance
-        damped = 1.0 if self.classes == 2 else DAMPED
+        damped = 1.0 if self.rows.classes == 2 else DAMPED
         step = damped * np.clip((sums[..., 0] - block.values / variance) / precision, -1.0, 1.0)
         block.values = block.values + step
         block.information = sums[..., 1]
-        expected = np.where(seen, np.square(block.values) + 1.0 / precision, 0.0)
-        block.variance = np.asarray(expected.sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
-        if self.classes == 2:
-            kernels.shift(self.total, codes, along, step)
-        else:
-            kernels.shift_classes(self.total, codes, step)
+        expected = np.where(seen, np.square(block.values) + 1.0 / precision, 0.0).sum(axis=0)
+        prior = PRIOR * self.means.get(block.kind, 0.0)
+        found = (expected + prior) / (np.maximum(seen.sum(axis=0), 1) + PRIOR)
+        way = np.log(np.maximum(found, 1e-12) / variance)
+        block.pace = np.where(way * block.way > 0.0, np.minimum(2.0 * block.pace, FASTEST), 1.0)
+        block.way = way
+        block.variance = np.asarray(variance * np.exp(block.pace * way))
+        self.rows.shift(codes, step, slope=block.slope)
+        return float((sums[..., 1] * np.square(step)).sum())
 
     def place_of(self, coding: Coding, batch: Batch, start: int) -> int:
         """The place of a coding, from `start` on: the same twice, as that of a category in pairs, has one."""
@@ -186,38 +276,43 @@ class Fit:
             if self.codings[place].same(coding):
                 return place
         self.codings.append(coding)
-        self.codes.append(coding.of(batch, self.score))
+        self.codes.append(coding.of(batch, self.rows.score))
         return len(self.codings) - 1
 
     def pairs(self, candidates: Sequence[Sequence[int]], most: int) -> list[tuple[int, int]]:
         """The pairs of codings whose cells say the most beyond what is fitted: the best of all groups of candidates.
 
-        It is a score test: the sum over cells of g^2/h is compared with chi-square with as many degrees of freedom.
+        It is a score test: the sum over cells of g^2/h is compared with chi-square with as many degrees of freedom. Of
+        many rows, a pair must promise more than what sweeps end with.
         """
-        found = {
-            pair: self._excess(pair) for group in candidates for pair in combinations(group, 2) if self._differ(*pair)
-        }
+        least = STILL * self.mass if self.mass > FEW else -np.inf
+        found: dict[tuple[int, int], float] = {}
+        for group in candidates:
+            for pair in combinations(group, 2):
+                if pair not in found and self._differ(*pair):
+                    excess, cells = self._excess(pair)
+                    if excess > least:
+                        found[pair] = excess / math.sqrt(2.0 * cells)
         return sorted(found, key=lambda pair: (-found[pair], pair))[:most]
 
     def _differ(self, one: int, other: int) -> bool:
         first, second = self.codings[one], self.codings[other]
         return (first.name, first.kind) != (second.name, second.kind)
 
-    def _excess(self, pair: tuple[int, int]) -> float:
-        """By how many of its standard errors the statistic of a pair exceeds its expectation."""
-        sums = self._sums(joined(pair, self.codes, self.codings), size_of(pair, self.codings))
+    def _excess(self, pair: tuple[int, int]) -> tuple[float, int]:
+        """By how much the statistic of a pair exceeds its expectation, which is the number of its cells."""
+        sums = self.rows.sums(self.codes_of(pair), size_of(pair, self.codings))
         known = sums[..., 1] > 0.5
         cells = int(known.sum())
-        if cells == 0:
-            return -np.inf
-        return float((np.square(sums[..., 0][known]) / sums[..., 1][known]).sum() - cells) / float(np.sqrt(2 * cells))
+        excess = float((np.square(sums[..., 0][known]) / sums[..., 1][known]).sum()) - cells
+        return (excess, cells) if cells else (-np.inf, 1)
 
 
 def blocks_of(places: Sequence[int], codings: Sequence[Coding], classes: int, *, slopes: bool) -> Iterator[Block]:
     """The blocks of single features, and of the slopes of their values."""
     for place in places:
-        yield Block.nothing((place,), codings[place].size, classes)
+        yield Block.nothing((place,), codings[place].codes, classes)
     if slopes:
         for place in places:
             if codings[place].kind != "score":
-                yield Block.nothing((place,), codings[place].size, classes, slope=True)
+                yield Block.nothing((place,), codings[place].codes, classes, slope=True)

@@ -17,7 +17,7 @@ Parameters that are not given are chosen by cross-validation of the log-loss, no
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product, repeat
 from typing import NamedTuple
@@ -94,6 +94,15 @@ def holds(classes: int) -> Rules:
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     return _unpacked(state).predict(batch)
+
+
+def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatArray]:
+    """The cell of the first tree, by its place among the rules; 1 without trees."""
+    fitted = _unpacked(state)
+    if not fitted.trees:
+        return {"cell": np.ones(len(batch))}
+    leaf = fitted.trees[0][0].leaf_of(fitted.coding.encode(batch.features))
+    return {"cell": leaf.astype(np.float64) + 1.0}
 
 
 def explain(state: State) -> tuple[Section, ...]:

@@ -37,7 +37,7 @@ MOST_TREES = 64
 DEPTH, RATE = 2, 0.3
 """Where these are left open. Others did not pay on real files of up to 20,000 rows."""
 
-DEEPEST, LARGE = 5, 50_000
+DEEPEST, LARGE = 5, 30_000
 """Of at least so many rows deeper trees are tried too: there are enough to see errors where three features meet."""
 
 FIRM = 30.0

@@ -82,7 +82,7 @@ class Coder:
         """`CodedFeature.level_codes`; chunks of a table often come with the very same levels."""
         last = self._tables.get(feature.name)
         if last is None or last[0] is not levels:
-            self._tables[feature.name] = last = levels, feature.level_codes(levels)
+            self._tables[feature.name] = last = levels, feature.level_codes(levels).astype(np.uint16)
         return last[1]
 
     def only(self, places: Sequence[int]) -> Coder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -147,6 +147,17 @@ class Forest:
 
         on_threads(work, spans(len(score), BLOCK))
 
+    def first_leaf(self, codes: Codes) -> FloatArray:
+        """The leaf of the first tree that each row falls into, by its place among the rules; 1 without trees."""
+        if not len(self):
+            return np.ones(len(codes))
+        walk, node = self.walk, np.zeros(len(codes), dtype=np.int64)
+        base, span = walk.nodes & np.uint64(2**32 - 1), walk.nodes >> np.uint64(32) & np.uint64(2**17 - 1)
+        for _ in range(int(walk.depths[0])):
+            code = codes[np.arange(len(codes)), np.maximum(self.feature[node], 0)]
+            node = walk.children[(base[node] + np.minimum(code, span[node])).astype(np.int64)].astype(np.int64)
+        return np.cumsum(self.feature < 0)[node].astype(np.float64)
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays for an artifact, without the link and the bound."""
         return {name: getattr(self, name) for name in _TYPES if name != "bound"}
@@ -262,18 +273,51 @@ def sections(coder: Coder, forest: Forest, *, start: str, alpha: float, loss: st
     """
     paths = [""] * len(forest.feature)  # the conditions that lead to each node
     depth = np.zeros(len(paths), dtype=np.int64)
+    words = ["all rows"] * len(paths)
     inner = np.flatnonzero(forest.feature >= 0)
     for node in inner:
         feature, first = coder.features[forest.feature[node]], forest.first[node]
         for child in range(first, first + forest.branches[node]):
-            condition = code_words(feature, int(forest.code[child]))
+            words[child] = condition = code_words(feature, int(forest.code[child]))
             paths[child] = f"{paths[node]} and {condition}" if paths[node] else condition
             depth[child] = depth[node] + 1
     names = [coder.features[feature].name or "score" for feature in forest.feature[inner]]
     gain = forest.mass[inner] * (forest.local[inner] - forest.split[inner])
     what = f"the fall of the split loss ({loss}) over the rows of the nodes"
     features = importance_section(names, depth[inner], gain, what)
-    return (features, _rules(forest, paths, start, alpha), _splits(forest, paths, names, gain, loss))
+    tree = (_first_tree(forest, words),) if len(forest) else ()
+    return (features, *tree, _rules(forest, paths, start, alpha), _splits(forest, paths, names, gain, loss))
+
+
+DRAWN_LEVELS, DRAWN_BRANCHES = 2, 6
+"""Text draws so many levels below the root, and of each node the branches of most weight; JSON has all."""
+
+
+def _first_tree(forest: Forest, words: Sequence[str]) -> Section:
+    """The first tree as an outline: each node below its parent, one step to the right."""
+
+    def lines(node: int, depth: int, most: int | None) -> Iterator[tuple[Json, ...]]:
+        rate, _ = rates(*(float(sums[node]) for sums in (forest.mass, forest.positive, forest.predicted)))
+        leaf = forest.feature[node] < 0
+        pattern = float(forest.pattern[node]) if leaf else None
+        yield ("    " * depth + words[node], int(forest.rows[node]), rate, pattern)
+        if leaf or (most is not None and depth == DRAWN_LEVELS):
+            return
+        children = int(forest.first[node]) + np.arange(forest.branches[node])
+        shown = children[np.argsort(-forest.mass[children], kind="stable")][:most]
+        for child in shown.tolist():
+            yield from lines(child, depth + 1, most)
+        if rest := len(children) - len(shown):
+            yield (
+                "    " * (depth + 1) + f"{rest} more",
+                int(forest.rows[children].sum()) - int(forest.rows[shown].sum()),
+                None,
+                None,
+            )
+
+    note = "The first tree: the branches of a node stand below it, those of most rows first; leaves have a pattern."
+    columns = ("node", "rows", "label rate", "pattern")
+    return Section("first tree", columns, tuple(lines(0, 0, None)), note, brief=tuple(lines(0, 0, DRAWN_BRANCHES)))
 
 
 def code_words(feature: CodedFeature, code: int) -> str:

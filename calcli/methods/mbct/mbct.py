@@ -15,7 +15,7 @@ applies the trees, keeps them, and writes them as terms and as rules.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast
 
@@ -183,6 +183,12 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     score = z if forest.link == kernels.ODDS else sigmoid(z, out=z)
     forest.calibrate(coder.encode(batch), score)
     return prob_of(score, forest.link)
+
+
+def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatArray]:
+    """The leaf of the first tree."""
+    _, coder, forest = _unpacked(state)
+    return {"leaf": forest.first_leaf(coder.encode(batch))}
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:

@@ -59,11 +59,11 @@ class CodedFeature:
         values = len(self.levels) + self.unseen_last if self.kind == "category" else len(self.cuts) + 1
         return 1 + self.missing + values
 
-    def level_codes(self, levels: Sequence[str]) -> NDArray[np.uint16]:
+    def level_codes(self, levels: Sequence[str]) -> IntArray:
         """The code of each of a column's `levels`, and of a missing value at the end."""
         unseen = self.codes - 1 if self.unseen_last else 0
         code_of = {level: code for code, level in enumerate(self.levels, 1 + self.missing)}
-        return np.array([*(code_of.get(level, unseen) for level in levels), int(self.missing)], dtype=np.uint16)
+        return np.array([*(code_of.get(level, unseen) for level in levels), int(self.missing)], dtype=np.int64)
 
     def range_words(self, first: int, last: int) -> str:
         """The condition that a number lies in the bins `first` .. `last`; empty if these are all bins."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
-from calcli.batch import Batch, Column
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.effects.coding import FIRST, MISSING, UNSEEN, learned
-from calcli.methods.effects.fitting import Block, Fit
+from calcli.methods.effects.fitting import PRIOR, Block, Fit, Rows
 from calcli.numeric.links import sigmoid
 from calcli.numeric.losses import log_loss
 
@@ -48,26 +50,15 @@ def test_the_variance_of_effects_is_found(deviation: float) -> None:
 def test_a_step_is_that_of_the_mixed_model() -> None:
     """One step of one block from nothing: g / (h + 1/T), and T from it, by loops over the rows."""
     batch, _ = shops(300, 5, 0.5)
-    codings = learned(batch, batch.score, 32, 32)
-    coding = codings[-1]
+    coding = learned(batch, batch.score, 32, 32, ())[-1][0]
     codes = coding.of(batch, batch.score)
     weight = np.linspace(0.5, 2.0, len(batch))
-    block = Block.nothing((0,), coding.size, 2)
+    block = Block.nothing((0,), coding.codes, 2)
     start = float(block.variance)
-    rows = Fit(
-        batch.score,
-        batch.labels,
-        weight,
-        1.0,
-        np.zeros(()),
-        batch.score.copy(),
-        np.empty(0),
-        [coding],
-        [codes],
-        [block],
-    )
-    rows._step(block)
-    gradient, curvature = np.zeros(coding.size), np.zeros(coding.size)
+    rows = Rows(batch.score, batch.labels, weight, np.empty(0))
+    rows.begin()
+    Fit(rows, 1.0, np.zeros(()), [coding], [codes], [block])._step(block)
+    gradient, curvature = np.zeros(coding.codes), np.zeros(coding.codes)
     for row, code in enumerate(codes):
         prob = 1 / (1 + np.exp(-batch.score[row]))
         gradient[code] += weight[row] * (batch.labels[row] - prob)
@@ -76,7 +67,8 @@ def test_a_step_is_that_of_the_mixed_model() -> None:
     np.testing.assert_allclose(block.values, step, rtol=1e-12)
     np.testing.assert_allclose(rows.total, batch.score + step[codes], rtol=1e-12)
     seen = curvature > 0
-    assert float(block.variance) == pytest.approx(np.mean(step[seen] ** 2 + 1 / (curvature[seen] + 1 / start)))
+    expected = np.sum(step[seen] ** 2 + 1 / (curvature[seen] + 1 / start))
+    assert float(block.variance) == pytest.approx(expected / (np.count_nonzero(seen) + PRIOR))
 
 
 def test_features_that_say_nothing_have_no_effect() -> None:
@@ -189,3 +181,74 @@ def test_the_rules_name_the_largest_effects() -> None:
     shown = {str(row[0]): row[1] for row in largest.rows if row[4] == "log-odds"}
     assert max(rates, key=lambda level: rates[level]) == max(rates, key=lambda level: shown[f"shop = {level}"])
     assert min(rates, key=lambda level: rates[level]) == min(rates, key=lambda level: shown[f"shop = {level}"])
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_what_is_drawn_is_what_the_rules_say(flipped: bool) -> None:
+    """Names and bins in their order, whichever class comes first; the effect of a number rises with it."""
+    batch, _ = shops(20_000, 3, 1.0, seed=5)
+    rng = np.random.default_rng(6)
+    amount = rng.normal(size=len(batch))
+    label = (rng.random(len(batch)) < sigmoid(batch.score + amount)).astype(np.int64)
+    way = -1.0 if flipped else 1.0
+    features = {**batch.features, "amount": Column("number", amount)}
+    fit = fitted(Batch(way * batch.score, 1 - label if flipped else label, features=features), pairs=0)
+    drawn, rules = fit.explain(())
+    said = {str(row[0]): row[1:4] for row in rules.rows if row[4] == "log-odds"}
+    pictures = {picture.title: picture for picture in drawn.pictures}
+    shop, number = pictures["shop"], pictures["amount"]
+    assert {f"shop = {name}": row for name, row in zip(shop.names, shop.series[""], strict=True)} == {
+        name: row for name, row in said.items() if name.startswith("shop")
+    }
+    effects = way * np.array([point[0] for point in number.series[""]])
+    cuts = [float(name.split()[1]) for name in number.names]
+    assert cuts == sorted(cuts)
+    assert np.corrcoef(effects, np.arange(len(effects)))[0, 1] > 0.95
+
+
+def test_equal_rows_are_one_with_their_weight() -> None:
+    """Scores of few values: the rows three times are the rows with weight three."""
+    batch, _ = shops(6000, 5, 0.8)
+    rows = Batch(batch.score.round(1), batch.labels, features=batch.features)
+    thrice = fitted(rows.take(np.tile(np.arange(6000), 3))).predict(rows)
+    weighted = fitted(Batch(rows.score, rows.label, np.full(6000, 3.0), rows.features)).predict(rows)
+    np.testing.assert_allclose(thrice, weighted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_contributions_are_shapley_values_over_all_orders(flipped: bool) -> None:
+    """By definition: the mean over all orders of the columns of what a column adds when it becomes known."""
+    rng = np.random.default_rng(7)
+    one, amount, score = rng.integers(0, 3, 4000), rng.normal(size=4000), rng.normal(-1.0, 1.0, 4000)
+    true = sigmoid(score * (1 + 0.5 * (one == 1)) + np.where(one == 2, amount, 0.3))
+    features = {"one": Column("category", one.astype(np.int32), ("a", "b", "c")), "amount": Column("number", amount)}
+    label = (rng.random(4000) < true).astype(np.int64)
+    batch = Batch(-score, 1 - label, None, features) if flipped else Batch(score, label, None, features)
+    model = fitted(batch)
+    assert {
+        (int(count), bool(slope))
+        for count, slope in zip(model.state.arrays["parts"], model.state.arrays["slope"], strict=True)
+    } == {(1, False), (1, True), (2, False)}
+    rows, background = np.arange(5), np.arange(100, 130)
+    found = EFFECTS.load().contributions(model.state, batch, rows, background)
+    assert found is not None
+    players = ("score", "one", "amount")
+
+    def worth(row: int, known: set[str]) -> float:
+        def part(name: str, values: np.ndarray) -> np.ndarray:
+            return np.full(len(background), values[row]) if name in known else values[background]
+
+        columns = {
+            name: Column(column.role, part(name, column.values), column.levels) for name, column in features.items()
+        }
+        mixed = Batch(part("score", batch.score), features=columns)
+        prob = EFFECTS.load().predict(model.state, mixed, NO_SIDE_INPUTS)
+        return float((np.log(prob / (1 - prob)) - mixed.score).mean())
+
+    for row in rows:
+        shares = dict.fromkeys(players, 0.0)
+        for order in permutations(players):
+            for place, name in enumerate(order):
+                shares[name] += (worth(row, {*order[: place + 1]}) - worth(row, {*order[:place]})) / 6
+        assert dict(zip(found.names, found.values[row], strict=True)) == pytest.approx(shares, abs=1e-9)
+    assert found.base == pytest.approx(worth(0, set()), abs=1e-9)

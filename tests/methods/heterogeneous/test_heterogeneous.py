@@ -22,7 +22,7 @@ from calcli.methods.scaling.linear import Platt
 from calcli.methods.trees.held_out_choice import least_loss
 from calcli.numeric.links import logit, probabilities, sigmoid
 from tests.support import methods
-from tests.support.cases import ordinary
+from tests.support.cases import ordinary, wrong_by_feature
 from tests.support.methods import alone, loss_of
 
 PARTITIONS = ("tree", "forest", "boosted")
@@ -337,6 +337,16 @@ def test_the_rules_read_by_hand_give_the_cells() -> None:
         own = float(a) * batch.score[mine] + float(b)
         z = everyone[mine] + float(row["share"]) * (own - everyone[mine])
         np.testing.assert_allclose(model.predict(batch)[mine], sigmoid(z), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("how", "classes"), [("tree", 2), ("tree", 3), ("boosted", 2)])
+def test_the_cell_of_a_row_is_that_of_the_rules(how: str, classes: int) -> None:
+    batch = wrong_by_feature(900, classes)
+    model = fitted(batch, partition=how, depth=2, min_rows=60, tau=5, trees=2)
+    cells = [row[2] for row in model.explain(("0", "1", "2")[:classes])[1].rows if row[0] == 1]
+    cell = model.extras(batch)["cell"].astype(int)
+    assert len(cells) > 2
+    assert np.bincount(cell, minlength=len(cells) + 1).tolist() == [0, *cells]
 
 
 def test_rules_are_whole_for_programs_and_short_for_people() -> None:

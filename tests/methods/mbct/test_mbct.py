@@ -16,7 +16,7 @@ from calcli.methods.trees import compiled
 from calcli.numeric import losses
 from calcli.numeric.links import GREATEST, LEAST, sigmoid
 from tests.support import methods
-from tests.support.cases import of_no_use, ordinary
+from tests.support.cases import of_no_use, wrong_by_feature
 from tests.support.mbct_oracle import Node, Oracle
 from tests.support.methods import alone, loss_of
 
@@ -86,7 +86,7 @@ def leaves(node: Node) -> list[Node]:
 def test_the_rules_read_by_hand_give_the_predictions(how) -> None:
     train, test = clicks(3000), clicks(60, seed=3)
     model = fitted(train, **how)
-    _, rules, splits = model.explain(("0", "1"))
+    _, _, rules, splits = model.explain(("0", "1"))
     odds = model.state.params["link"] == "odds"
     slope, intercept = model.state.number("a"), model.state.number("b")
     average, paper = (train.labels.sum() + 1) / (len(train) + 2), how.get("preset") == "paper"
@@ -146,7 +146,7 @@ def true_of(condition: str, batch: Batch, row: int) -> bool:
 def test_rules_tell_rows_pud_and_the_bound_of_theorem_1() -> None:
     train = clicks(2000)
     model = fitted(train, "paper", trees=1, depth=1, min_rows=100, features=1)
-    _, rules, splits = model.explain(("0", "1"))
+    _, _, rules, splits = model.explain(("0", "1"))
     assert splits.rows[0][:4] == (1, "all rows", "place", 7)
     raw, place = sigmoid(train.score), train.features["place"].values
     for _, condition, rows, rate, pud, pattern, bound in rules.rows:
@@ -247,7 +247,7 @@ def test_saturated_scores() -> None:
 @pytest.mark.parametrize("how", [{"trees": 4, "depth": 3, "link": "odds"}, {"preset": "paper", "depth": 2}])
 def test_the_importance_of_a_feature_is_what_its_splits_gain(how: dict) -> None:
     """From the tables of rules and splits: the rows below each split, and how much the split lowers the loss."""
-    features, rules, splits = fitted(clicks(3000), min_rows=80, **how).explain(("0", "1"))
+    features, _, rules, splits = fitted(clicks(3000), min_rows=80, **how).explain(("0", "1"))
     gains: dict[tuple, float] = {}
     for (tree, at, feature, _, before, after, _), moved in zip(splits.rows, splits.moves, strict=True):
         below = [
@@ -268,10 +268,56 @@ def test_the_importance_of_a_feature_is_what_its_splits_gain(how: dict) -> None:
     assert [row[2] for row in features.rows] == sorted((row[2] for row in features.rows), reverse=True)
 
 
+def test_the_leaf_of_a_row_and_the_outline_of_the_first_tree_are_those_of_the_rules() -> None:
+    train = clicks(3000)
+    model = fitted(train, trees=2, depth=3, min_rows=80)
+    _, tree, rules, _ = model.explain(("0", "1"))
+    of_first = [rule for rule in rules.rows if rule[0] == 1]
+    leaf = model.extras(train)["leaf"].astype(int)
+    assert np.bincount(leaf, minlength=len(of_first) + 1).tolist() == [0, *(rule[2] for rule in of_first)]
+    assert np.array_equal(model.extras(train.take(slice(5, 9)))["leaf"], leaf[5:9])
+    # Each leaf of the outline, with the conditions above it, is a rule.
+    above: list[str] = []
+    drawn = []
+    for place, (node, rows, _, pattern) in enumerate(tree.rows):
+        level = (len(node) - len(node.lstrip())) // 4
+        above[level:] = [node.strip()]
+        later = [(len(each[0]) - len(each[0].lstrip())) // 4 for each in tree.rows[place + 1 :]]
+        inside = tree.rows[place + 1 :][: next((at for at, one in enumerate(later) if one <= level), len(later))]
+        children = [each for each, one in zip(inside, later, strict=False) if one == level + 1]
+        assert (pattern is None) == bool(children)
+        assert not children or sum(each[1] for each in children) == rows
+        if pattern is not None:
+            drawn.append((" and ".join(above[1:]), rows, pattern))
+    assert sorted(drawn) == sorted((rule[1], rule[2], rule[5]) for rule in of_first)
+    assert tree.brief[-1][0].strip() == "1 more"
+    assert fitted(clicks(effect=0.0)).extras(train)["leaf"].tolist() == [1.0] * 3000
+
+
+def test_of_many_rows_deeper_trees_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error where three features meet needs three conditions; where one errs alone, two are enough."""
+
+    def rows(seed: int, *, meet: bool) -> Batch:
+        rng = np.random.default_rng(seed)
+        signs = rng.choice([-1.0, 1.0], (3, 8000))
+        score = rng.normal(size=8000)
+        label = (rng.random(8000) < sigmoid(score + (signs.prod(axis=0) if meet else signs[0]))).astype(np.int64)
+        return Batch(score, label, None, {f"sign {place}": Column("number", one) for place, one in enumerate(signs)})
+
+    assert fitted(rows(0, meet=True)).state.number("depth") == 2
+    shallow = loss_of(fitted(rows(0, meet=True)), rows(1, meet=True))
+    monkeypatch.setattr("calcli.methods.mbct.mbct.LARGE", 8000)
+    model = fitted(rows(0, meet=True))
+    assert model.state.number("depth") >= 3
+    assert loss_of(model, rows(1, meet=True)) < 0.95 * shallow
+    assert fitted(rows(0, meet=True), depth=2).state.number("depth") == 2
+    assert fitted(rows(0, meet=False)).state.number("depth") <= 3
+
+
 def test_the_rules_say_what_rows_support_only_where_it_is_held() -> None:
     for hold in (True, False):
         model = fitted(clicks(1500), link="linear", split_loss="mvce", trees=1, depth=1, min_rows=100, hold=hold)
-        assert ("not beyond what the rows of the leaf support" in model.explain(("0", "1"))[1].note) is hold
+        assert ("not beyond what the rows of the leaf support" in model.explain(("0", "1"))[2].note) is hold
 
 
 def test_more_features_than_are_wanted() -> None:
@@ -279,7 +325,7 @@ def test_more_features_than_are_wanted() -> None:
     rng = np.random.default_rng(5)
     noise = {f"noise{place:02}": Column("number", rng.normal(size=2000)) for place in range(20)}
     wide = Batch(train.score, train.label, None, {**noise, **train.features})
-    _, _, splits = fitted(wide, features=3, trees=4, link="odds").explain(("0", "1"))
+    *_, splits = fitted(wide, features=3, trees=4, link="odds").explain(("0", "1"))
     assert {split[2] for split in splits.rows} <= {"place", "number", "score", *noise}
     assert len({split[2] for split in splits.rows} - {"score"}) <= 3
     assert "place" in {split[2] for split in splits.rows}
@@ -290,18 +336,20 @@ def test_every_split_loss_fits(loss) -> None:
     train = clicks(1200)
     model = fitted(train, split_loss=loss, trees=2, min_rows=100, depth=2, link="odds", rate=0.5, **{"lambda": 10})
     assert loss_of(model, train) < loss_of(alone(train), train)
-    _, _, splits = model.explain(("0", "1"))
+    *_, splits = model.explain(("0", "1"))
     assert loss in splits.note
     assert all(split[5] < split[4] for split in splits.rows)
 
 
 def test_each_class_against_the_rest() -> None:
-    batch = ordinary(3000, 3)
+    batch = wrong_by_feature(3000, 3)
     model = fitted(batch, trees=3, link="odds")
     prob = model.predict(batch)
     np.testing.assert_allclose(prob.sum(axis=1), 1.0)
+    assert model.extras(batch) == {}
     titles = [section.title for section in model.explain(("x", "y", "z"))]
-    assert titles == [f"{name}: {what}" for name in "xyz" for what in ("features", "rules", "splits")]
+    assert titles[:4] == [f"x: {what}" for what in ("features", "first tree", "rules", "splits")]
+    assert {title[:2] for title in titles} == {"x:", "y:", "z:"}
 
 
 def test_equation_13_as_printed() -> None:

@@ -1,0 +1,325 @@
+"""The mean label of rows of which few have labels, from scores that all rows have (prediction-powered inference).
+
+With g the score that stands in for the label, and lambda its weight, the estimate is
+
+    theta = mean of Y - lambda (g - mean of g over all rows), over the labelled rows
+
+(Angelopoulos et al. 2023; lambda by the regression of Y on g: Angelopoulos, Duchi & Zrnic 2023, PPI++). It is right
+whatever g is worth, if the labelled rows were drawn at random and g was not fitted on the rows whose labels it meets
+here: of labelled rows, g comes from calibrators of other folds. With a calibrated g and lambda = 1 it is the efficient
+estimate; with lambda = 0 it is the mean of the labels alone, which it never falls far behind.
+
+Each row has an influence on the estimate: lambda (g - mean) / N, and for a labelled row also its share of what the
+residuals add. Sums over units of the influences give the variance, for rows, units, weights, label probabilities and
+strata alike. For rates the interval is Wilson's with as many labels as that variance is worth: the error that it allows
+for is that of the rate that is tested, where an estimated error would be too small whenever few positives were drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import FloatArray, IntArray
+from calcli.metrics.paired import Z975, Paired, by_unit, freedom_of
+from calcli.numeric.binomial import exact_interval, score_interval
+from calcli.numeric.bins import totals
+
+FEWEST = 10
+"""Labels, or units with labels, below which there is only the mean of the labels, with an exact interval."""
+
+_PSEUDO = 2.0
+"""So many pseudo-labels of one kind draw the worth of a label towards that of a label drawn at random."""
+
+_RIDGE = 0.2
+"""The share of one label's variance by which lambda is drawn towards 0."""
+
+
+class Interval(NamedTuple):
+    """A number with its 95 % interval; None where the rows do not determine it."""
+
+    value: float | None
+    lo: float | None = None
+    hi: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Rows with scores, of which some have labels."""
+
+    labelled: IntArray
+    """The places of the rows that have labels."""
+
+    value: FloatArray
+    """The labels of these rows: 1 and 0 for a rate, or amounts."""
+
+    held_out: FloatArray
+    """The stand-ins for these labels, from calibrators that have not seen the label."""
+
+    stand_in: FloatArray
+    """The stand-in for the label of every row."""
+
+    rate: bool
+    """Whether labels are 1 and 0."""
+
+    weight: FloatArray | None = None
+    """The weight of every row; None for all ones."""
+
+    label_prob: FloatArray | None = None
+    """The probability with which each labelled row was drawn; None where all have the same."""
+
+    strata: IntArray | None = None
+    """The stratum of every row, where labels were drawn at another rate in each."""
+
+    units: IntArray | None = None
+    """The unit of every row, where rows belong together."""
+
+    def __len__(self) -> int:
+        return len(self.stand_in)
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weight of every row."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
+    @property
+    def drawn(self) -> FloatArray:
+        """The weight of each labelled row over the probability that it was drawn with."""
+        weight = self.weights[self.labelled]
+        return weight if self.label_prob is None else weight / self.label_prob
+
+    @property
+    def count(self) -> int:
+        """How many units have labels; rows are units where none are named."""
+        return len(self.labelled) if self.units is None else len(np.unique(self.units[self.labelled]))
+
+    def of(self, inside: NDArray[np.bool_]) -> Sample:
+        """The sample of some of the rows."""
+        place = np.cumsum(inside) - 1
+        kept = inside[self.labelled]
+        every = {name: getattr(self, name) for name in ("stand_in", "weight", "strata", "units")}
+        some = {name: getattr(self, name) for name in ("value", "held_out", "label_prob")}
+        parts: dict[str, Any] = {
+            **{name: None if part is None else part[inside] for name, part in every.items()},
+            **{name: None if part is None else part[kept] for name, part in some.items()},
+        }
+        return replace(self, labelled=place[self.labelled[kept]], **parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Powered:
+    """The estimate of a mean label."""
+
+    rows: int
+    labels: int
+    value: float
+    lo: float | None
+    hi: float | None
+    labels_only: Interval
+    """The mean of the labels by themselves, with its interval."""
+
+    worth: float | None
+    """The number of labels that would be as good without scores."""
+
+    scale: float
+    """lambda, the weight of the scores; 0 where only the labels count."""
+
+    influence: FloatArray
+    """The influence of every row on the estimate."""
+
+    residual: float
+    """The variance of a label about its stand-in, times lambda; with weights that of a label drawn at random."""
+
+    spread: float
+    """The variance of a label."""
+
+
+def powered(sample: Sample) -> Powered:
+    """The mean label of all rows, from the labels and the scores; at least one row has a label."""
+    share = LabelShares.of(sample)
+    alone = share.estimate(0.0)
+    enough = sample.count >= FEWEST
+    scale = share.slope() if enough else 0.0
+    found = alone if scale == 0.0 else share.estimate(scale)
+    bare, whole = share.interval(alone), share.interval(found)
+    labels = len(sample.labelled)
+    worth = None if not enough or found.size <= 0.0 else labels * found.size / alone.size
+    value = float(whole.value or 0.0)
+    ends = (whole.lo, whole.hi)
+    return Powered(len(sample), labels, value, *ends, bare, worth, scale, found.influence, found.residual, share.spread)
+
+
+class _Estimate(NamedTuple):
+    scale: float
+    value: float
+    influence: FloatArray
+    residual: float
+    size: float
+    """The number of labels, drawn at random and without scores, that would be as good."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelShares:
+    """The share that each labelled row has in a mean of labels, and what follows from it."""
+
+    sample: Sample
+    each: FloatArray
+    """The share of each labelled row; they add up to 1, and in each stratum to its share of all rows."""
+
+    of_all: FloatArray
+    """The share of every row."""
+
+    stratum: IntArray
+    """The stratum of each labelled row, and 0 where there are none."""
+
+    mass: FloatArray
+    """The share of each stratum."""
+
+    @classmethod
+    def of(cls, sample: Sample) -> LabelShares:
+        weight, drawn = sample.weights, sample.drawn
+        of_all = weight / weight.sum()
+        if sample.strata is None:
+            return cls(sample, drawn / drawn.sum(), of_all, np.zeros(len(drawn), dtype=np.int64), np.ones(1))
+        mass = totals(sample.strata, of_all, int(sample.strata.max()) + 1)
+        stratum = sample.strata[sample.labelled]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = mass / totals(stratum, drawn, len(mass))
+        return cls(sample, drawn * ratio[stratum], of_all, stratum, mass)
+
+    @property
+    def mean(self) -> float:
+        """The mean label."""
+        return float(self.each @ self.sample.value)
+
+    @property
+    def spread(self) -> float:
+        """The variance of a label."""
+        return float(self.each @ np.square(self.sample.value - self.mean))
+
+    @property
+    def equal(self) -> bool:
+        """Whether every row stands for itself, and counts the same."""
+        sample = self.sample
+        plain = sample.weight is None and sample.label_prob is None and sample.strata is None
+        return plain and sample.units is None
+
+    def _within(self, values: FloatArray) -> FloatArray:
+        """The values less the mean of their stratum."""
+        held = self.mass > 0
+        mean = np.zeros(len(self.mass))
+        mean[held] = totals(self.stratum, self.each * values, len(self.mass))[held] / self.mass[held]
+        return values - mean[self.stratum]
+
+    def slope(self) -> float:
+        """lambda: the regression of labels on their stand-ins, a little less; of rates between 0 and 1."""
+        sample, labels = self.sample, len(self.each)
+        stand_in = self._within(sample.held_out)
+        square, product = float(self.each @ stand_in**2), float(self.each @ (stand_in * self._within(sample.value)))
+        if not sample.rate:
+            return product / square if square > 0.0 else 0.0
+        least = 0.5 / labels
+        rate = min(max(self.mean, least), 1.0 - least)
+        return min(max(product / (square + _RIDGE * rate * (1.0 - rate) / labels), 0.0), 1.0)
+
+    def estimate(self, scale: float) -> _Estimate:
+        """The estimate with this lambda."""
+        sample = self.sample
+        middle = float(self.of_all @ sample.stand_in) if scale else 0.0
+        residual = sample.value - scale * (sample.held_out - middle) if scale else sample.value
+        value, about = float(self.each @ residual), self._within(residual)
+        influence = self.of_all * (scale * (sample.stand_in - middle)) if scale else np.zeros(len(sample))
+        if sample.strata is not None:
+            means = np.divide(
+                totals(self.stratum, self.each * residual, len(self.mass)),
+                self.mass,
+                out=np.zeros(len(self.mass)),
+                where=self.mass > 0,
+            )
+            influence += self.of_all * (means[sample.strata] - value)
+        influence[sample.labelled] += self.each * about
+        return _Estimate(scale, value, influence, float(self.each @ about**2), self._size(influence))
+
+    def _size(self, influence: FloatArray) -> float:
+        """The number of labels drawn at random whose mean has the variance of this estimate.
+
+        Few positives determine it badly: it is drawn towards the number of labels, by weight.
+        """
+        labels, count = len(self.each), self.sample.count
+        sums = self._by_unit(influence)
+        variance = float(sums @ sums) * (count / (count - 1.0) if count > 1 else 1.0)
+        spread = self.spread * labels / max(labels - 1.0, 1.0)
+        if not self.sample.rate:
+            return spread / variance if variance > 0.0 else float(labels)
+        least = 0.5 / labels
+        rate = min(max(self.mean, least), 1.0 - least)
+        prior = _PSEUDO * rate * (1.0 - rate) / labels
+        return (spread + prior) / (variance + prior * float(self.each @ self.each))
+
+    def _by_unit(self, influence: FloatArray) -> FloatArray:
+        units = self.sample.units
+        return influence if units is None else totals(units, influence, int(units.max()) + 1)
+
+    def interval(self, found: _Estimate) -> Interval:
+        """The estimate with its interval; a rate is held within [0, 1]."""
+        sample, count = self.sample, self.sample.count
+        if not sample.rate:
+            return Interval(*self._of_amounts(found)[:3])
+        value = min(max(found.value, 0.0), 1.0)
+        if count < FEWEST:
+            rows = min(found.size, float(count))
+            return Interval(value, *exact_interval(value * rows, rows))
+        quantile = Z975
+        if not self.equal and found.influence.any():
+            from scipy.special import stdtrit
+
+            sums = self._by_unit(found.influence)
+            quantile = float(stdtrit(freedom_of(sums, float(count)), 0.975))
+        return Interval(value, *score_interval(value, found.size, quantile))
+
+    def _of_amounts(self, found: _Estimate) -> Paired:
+        """The mean of amounts, by the units that move it."""
+        sums = self._by_unit(found.influence)
+        moved = sums[sums != 0.0]
+        if self.sample.count < 2 or not len(moved):
+            return Paired(found.value, None, None, None)
+        count, known = self.sample.count, 2.0 if found.scale else 1.0
+        widened = moved * math.sqrt(count / max(count - known, 1.0))  # for the mean and lambda, which were estimated
+        return by_unit(found.value, widened, np.ones(len(moved)))
+
+
+def difference(one: Powered, other: Powered, units: IntArray, influence: FloatArray) -> Paired:
+    """The estimate of one system less that of another, over the same items; p is that of no difference.
+
+    The ends are those of both estimates, squared and added with the correlation that the items give them (Newcombe
+    1998), so that they keep the skewness of rates.
+
+    Parameters
+    ----------
+    one, other
+        The two estimates.
+    units
+        The item of each row, of those of both systems.
+    influence
+        Of each row, with the sign of its system: first those of one, then those of the other.
+    """
+    value = one.value - other.value
+    if one.lo is None or one.hi is None or other.lo is None or other.hi is None:
+        return Paired(value, None, None, None)
+    size = int(units.max(initial=-1)) + 1
+    mine = totals(units[: one.rows], influence[: one.rows], size)
+    its = totals(units[one.rows :], influence[one.rows :], size)
+    scale = math.sqrt(float(mine @ mine) * float(its @ its))
+    # The influence of the other system has the sign of the difference.
+    common = -float(mine @ its) / scale if scale > 0.0 else 0.0
+    below, above = (
+        math.sqrt(max(a * a + b * b - 2.0 * common * a * b, 0.0))
+        for a, b in ((one.value - one.lo, other.hi - other.value), (one.hi - one.value, other.value - other.lo))
+    )
+    towards = below if value > 0 else above
+    p = 1.0 if value == 0.0 else math.erfc(Z975 / math.sqrt(2.0) * abs(value) / towards) if towards > 0 else 0.0
+    return Paired(value, value - below, value + above, p)

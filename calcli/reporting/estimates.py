@@ -1,0 +1,229 @@
+"""What `estimate` found, in sentences, tables and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, cast
+
+from calcli.diagrams.svg import IntervalRow
+from calcli.reporting.facts import JsonObject, Pair
+from calcli.reporting.tables import Table
+from calcli.reporting.typesetting import decimals, number, signed
+
+if TYPE_CHECKING:
+    from calcli.reports.schema import Report
+
+TERMS: tuple[Pair, ...] = (
+    ("estimate", "mean label of all rows, from the labels of some and the scores of all, with its 95 % interval"),
+    ("labels alone", "mean label of the labelled rows, with its 95 % interval"),
+    ("mean score", "mean of the scores as they are, which no label has corrected"),
+    ("worth", "number of labels that would be as good without scores"),
+)
+"""The meaning of the columns."""
+
+_PROMISED = "promised"
+"""The method of estimates without labels, and the code of the warning that says on what they stand."""
+
+_TIE = 0.05
+"""Two systems are told apart by a p-value of less."""
+
+
+def entries(report: Report) -> list[JsonObject]:
+    """The estimates of a report."""
+    return [cast("JsonObject", entry) for entry in report.estimates]
+
+
+def headline(report: Report) -> Iterator[str]:
+    """A sentence or two for each system and class over all rows, and for each difference."""
+    found = [entry for entry in entries(report) if entry["group"] is None]
+    if found and found[0]["method"] == _PROMISED:
+        said = next(one.message for one in report.warnings if one.code == _PROMISED)
+        yield f"{said[:1].upper()}{said[1:]}."
+    for entry in found:
+        if entry["method"] == _PROMISED:
+            of = "" if len(found) == 1 else f" of {entry['class']}"
+            yield f"The promised rate{of} is {_with_ends(entry, _digits([entry]))}."
+        elif entry["value"] is None:
+            yield f"{_name(entry, found)}: no estimate, because {entry['reason']}."
+        elif entry["method"] == "paired":
+            yield _compared(entry)
+        else:
+            yield _estimated(entry, found, next(iter(report.definitions)))
+    if report.plan is not None:
+        yield from _planned(cast("JsonObject", report.plan))
+
+
+def terms(report: Report) -> list[Pair]:
+    """The meaning of the columns, and the definition of the number."""
+    if report.scores and report.scores[0].name == _PROMISED:
+        same: dict[str, list[str]] = {}
+        for name, definition in report.definitions.items():
+            same.setdefault(str(definition.approximation), []).append(name)
+        return [(", ".join(names), text) for text, names in same.items()]
+    more = [(name, str(definition.approximation)) for name, definition in report.definitions.items()]
+    return [*TERMS, *more]
+
+
+def _planned(plan: JsonObject) -> Iterator[str]:
+    """How many labels are needed, and which rows were drawn."""
+    width = plan.get("width")
+    if width is not None and plan["more"] is None:
+        yield (
+            f"No number of labels gives an interval of width {width:g}: if all rows had labels, it would be "
+            f"{plan['reachable']:.4f} wide. More rows are needed."
+        )
+    elif width is not None:
+        condition = ", if the scores are calibrated" if plan["assumes"] != "labels" else ""
+        yield (
+            f"An interval of width {width:g} needs {plan['more']:,} more labels of rows drawn at random, or "
+            f"{plan['more_planned']:,} of rows drawn by --choose{condition}."
+        )
+    if "chosen" in plan:
+        yield (
+            f"{plan['chosen']:,} rows to label are in {plan['output']}; once they have labels in the table, add "
+            f"--label-prob {plan['column']}."
+        )
+
+
+def _estimated(entry: JsonObject, found: Sequence[JsonObject], metric: str) -> str:
+    digits = _digits([entry])
+    alone = entry["labels_only"]
+    what = f"The {metric}" if len(found) == 1 else f"{_name(entry, found)}: the {metric}"
+    said = f"{what} is {_with_ends(entry, digits)}"
+    mean = entry["scores_mean"]
+    if mean is not None and entry["lo"] is not None:
+        inside = entry["lo"] <= mean <= entry["hi"]
+        said += f"; the mean score, {number(mean, digits)}, is {'within' if inside else 'not within'} that interval"
+    if entry["worth"] is None:
+        return f"{said}."
+    more = (
+        f"The {entry['labels']:,} labels are worth {entry['worth']:,.0f}: alone they say {_with_ends(alone, digits)}."
+    )
+    return f"{said}. {more}"
+
+
+def _compared(entry: JsonObject) -> str:
+    """The difference of two systems, and whether they are told apart."""
+    first, second = str(entry["system"]).split(" - ", 1)
+    digits, value = _digits([entry]), entry["value"]
+    of = "" if entry["class"] is None else f" ({entry['class']})"
+    if value == 0.0:
+        return f"{first} and {second}{of} are tied: their difference is 0."
+    ends = "" if entry["lo"] is None else f" ({signed(entry['lo'], digits)} to {signed(entry['hi'], digits)})"
+    higher = first if value > 0 else second
+    said = f"{first} minus {second}{of}: {signed(value, digits)}{ends}."
+    if entry["better"] is None:
+        return said
+    chance = f"{higher} is the higher one with a probability of {100 * entry['better']:.3g} %"
+    return f"{said} {chance}{'.' if entry['p'] < _TIE else ', which is a tie as far as these labels can tell.'}"
+
+
+def _with_ends(entry: JsonObject, digits: int) -> str:
+    ends = "" if entry["lo"] is None else f" ({number(entry['lo'], digits)} to {number(entry['hi'], digits)})"
+    return f"{number(entry['value'], digits)}{ends}"
+
+
+def _digits(found: Sequence[JsonObject]) -> int:
+    return decimals([entry[key] for entry in found for key in ("value", "lo", "hi") if entry[key] is not None])
+
+
+def _name(entry: JsonObject, found: Sequence[JsonObject]) -> str:
+    """The system and the class, where there are several."""
+    parts = [] if entry["system"] is None else [str(entry["system"])]
+    if len({one["class"] for one in found}) > 1:
+        parts.append(str(entry["class"]))
+    return " ".join(parts) or "all rows"
+
+
+def tables(report: Report) -> Iterator[Table]:
+    """The estimates over all rows, then those of the groups of each column."""
+    found = entries(report)
+    if not found:
+        return
+    if found[0]["method"] == _PROMISED:
+        yield _promised(report)
+        return
+    places = dict.fromkeys(None if entry["group"] is None else next(iter(entry["group"])) for entry in found)
+    for by in places:
+        inside = [entry for entry in found if (None if entry["group"] is None else next(iter(entry["group"]))) == by]
+        yield _table("" if by is None else f"By {by}", inside, by)
+
+
+def _table(title: str, found: Sequence[JsonObject], by: str | None) -> Table:
+    digits = _digits(found)
+    header = ["", "estimate", "95 % interval", "labels alone", "95 % interval", "mean score", "rows", "labels", "worth"]
+    rows = []
+    for entry in found:
+        name = _name(entry, found)
+        if by is not None:
+            of = "null" if entry["group"][by] is None else str(entry["group"][by])
+            several = len({(one["system"], one["class"]) for one in found}) > 1
+            name = f"{of}, {name}" if several else of
+        alone = entry["labels_only"] or {"value": None, "lo": None, "hi": None}
+        worth = "" if entry["worth"] is None else f"{entry['worth']:,.0f}"
+        rows.append(
+            [
+                name,
+                number(entry["value"], digits),
+                _ends(entry, digits),
+                number(alone["value"], digits) if alone["value"] is not None else "",
+                _ends(alone, digits),
+                "" if entry["scores_mean"] is None else number(entry["scores_mean"], digits),
+                f"{entry['rows']:,}",
+                f"{entry['labels']:,}",
+                worth,
+            ]
+        )
+    return Table(title, header, rows)
+
+
+def _promised(report: Report) -> Table:
+    """The promised numbers, a line each."""
+    metrics = report.scores[0].metrics
+    digits = decimals([one.value for one in metrics.values() if one.value is not None])
+    rows = [[name, number(one.value, digits), _ends(asdict(one), digits)] for name, one in metrics.items()]
+    return Table("", ["", "promised", "95 % interval"], rows)
+
+
+def _ends(entry: JsonObject, digits: int) -> str:
+    if entry["lo"] is None or entry["hi"] is None:
+        return ""
+    return f"{number(entry['lo'], digits)} to {number(entry['hi'], digits)}"
+
+
+def picture(report: Report) -> list[IntervalRow]:
+    """The rows of the picture: estimates with the labels alone and the mean score; no differences."""
+    found = [
+        entry
+        for entry in entries(report)
+        if entry["method"] not in ("paired", _PROMISED) and entry["value"] is not None
+    ]
+    shown = []
+    for entry in found:
+        where = "" if entry["group"] is None else " = ".join(map(str, next(iter(entry["group"].items()))))
+        several = len({(one["system"], one["class"]) for one in found}) > 1
+        parts = [where or "all rows", *([_name(entry, found)] if several else [])]
+        alone = entry["labels_only"]
+        ends = (entry["value"], entry["lo"], entry["hi"])
+        shown.append(
+            IntervalRow(", ".join(parts), ends, (alone["value"], alone["lo"], alone["hi"]), entry["scores_mean"])
+        )
+    return shown
+
+
+LONG = ("system", "class", "by", "group", "value", "lo", "hi", "labels_value", "labels_lo", "labels_hi", "scores_mean")
+LONG_COUNTS = ("rows", "labels", "worth", "method", "p", "better", "reason")
+"""`LONG`, `LONG_COUNTS`: the columns of the estimates as CSV. Scripts rely on them: new ones go to the end."""
+
+
+def long_rows(report: Report) -> list[list[str | float | int | None]]:
+    """A row for each estimate."""
+    rows = []
+    for entry in entries(report):
+        by, group = (None, None) if entry["group"] is None else next(iter(entry["group"].items()))
+        alone = entry["labels_only"] or {}
+        row = [entry["system"], entry["class"], by, group, *(entry[key] for key in ("value", "lo", "hi"))]
+        row += [*(alone.get(key) for key in ("value", "lo", "hi")), entry["scores_mean"]]
+        rows.append([*row, *(entry[key] for key in LONG_COUNTS)])
+    return rows

@@ -1,0 +1,107 @@
+"""What calibrated scores promise about rows whose labels are not known: the rate, the loss, the errors of decisions.
+
+If a score is calibrated, a row with the probability p has the label 1 with probability p: every metric is that of a
+table in which each row stands twice, once with each label and the weight of its probability (the estimates of Guillory
+et al. 2021 and of NannyML's CBPE are of this kind). The interval is that of tables with labels drawn from these
+probabilities, after these have been moved by as much as the rows of the fit leave unknown of their calibration: a shift
+and a slope of the log-odds with the covariance of a logistic regression on so many rows. Nothing in it shows whether
+the calibration of the fit still holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from calcli.batch import FloatArray, IntArray
+from calcli.decisions.policy import ThresholdRule
+from calcli.metrics import catalog
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.powered import Interval
+from calcli.models.calibrator import CalibratorModel
+from calcli.numeric.links import logit, scores, sigmoid, softmax
+from calcli.numeric.seeded import stream
+
+METRICS = ("accuracy", "nll", "brier", "auc")
+THRESHOLD = 0.5
+
+_DRAWS = 200
+_MOST_ROWS = 50_000
+"""Of more rows, so many are drawn for the intervals, which are then a little too wide."""
+
+
+class Promise(NamedTuple):
+    """What is promised of some rows."""
+
+    numbers: Mapping[str, Interval]
+    """The rate (of each class, by its index), the metrics, and of two classes precision and recall."""
+
+    threshold: float | None
+    """The probability from which a row is taken for positive; None of more than two classes."""
+
+
+def promise(model: CalibratorModel, prob: FloatArray, weight: FloatArray | None, seed: int) -> Promise:
+    """The promise of an artifact about rows to which it gives these probabilities."""
+    rule = None if model.policy is None else model.policy.rule
+    threshold = rule.band.high if isinstance(rule, ThresholdRule) else THRESHOLD
+    expected = _expected(prob, weight, threshold)
+    rng = stream(seed, "promised")
+    some, weights = prob, weight
+    if len(prob) > _MOST_ROWS:
+        place = rng.choice(len(prob), _MOST_ROWS, replace=False)
+        some, weights = prob[place], None if weight is None else weight[place]
+    fitted = float(str(model.manifest.fit["rows"]))
+    draws = [_numbers(*_drawn(some, fitted, rng), weights, threshold) for _ in range(_DRAWS)]
+    numbers = {}
+    for name, value in expected.items():
+        known = np.array([one[name] for one in draws if one[name] is not None], dtype=np.float64)
+        if value is None or len(known) < _DRAWS / 2:
+            numbers[name] = Interval(value)
+            continue
+        lo, hi = value + np.quantile(known, (0.025, 0.975)) - known.mean()
+        numbers[name] = Interval(value, float(lo), float(hi))
+    return Promise(numbers, threshold if prob.ndim == 1 else None)
+
+
+def _drawn(prob: FloatArray, fitted: float, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+    """Labels of rows whose calibration is off by what `fitted` rows leave unknown, and their probabilities."""
+    if prob.ndim == 2:
+        information = np.maximum((prob * (1.0 - prob)).mean(axis=0) * fitted, 1e-9)
+        moved = softmax(scores(prob) + rng.normal(size=prob.shape[1]) / np.sqrt(information))
+        label = (moved.cumsum(axis=1) < rng.random(len(prob))[:, None]).sum(axis=1)
+        return np.minimum(label, prob.shape[1] - 1), prob
+    z = logit(prob)
+    inner = prob * (1.0 - prob)
+    design = np.column_stack([np.ones(len(z)), z])
+    information = (design * inner[:, None]).T @ design * (fitted / len(z)) + 1e-9 * np.eye(2)
+    shift, slope = rng.multivariate_normal([0.0, 1.0], np.linalg.inv(information), method="cholesky")
+    return (rng.random(len(z)) < sigmoid(shift + slope * z)).astype(np.int64), prob
+
+
+def _expected(prob: FloatArray, weight: FloatArray | None, threshold: float) -> dict[str, float | None]:
+    """The metrics of rows that stand once with each label, weighted by its probability."""
+    classes = 2 if prob.ndim == 1 else prob.shape[1]
+    columns = np.column_stack([1.0 - prob, prob]) if prob.ndim == 1 else prob
+    each = columns if weight is None else columns * weight[:, None]
+    label = np.repeat(np.arange(classes), len(prob))
+    return _numbers(label, np.concatenate([prob] * classes), each.T.ravel(), threshold)
+
+
+def _numbers(label: IntArray, prob: FloatArray, weight: FloatArray | None, threshold: float) -> dict[str, float | None]:
+    """The rates, the metrics, precision and recall of labelled rows."""
+    scored = Scored(label, prob, weight)
+    measured = catalog.measure([catalog.find(name) for name in METRICS], scored, Options())
+    found: dict[str, float | None] = {}
+    weights = np.ones(len(label)) if weight is None else weight
+    if prob.ndim == 2:
+        found |= {f"rate {k}": float(weights[label == k].sum() / weights.sum()) for k in range(prob.shape[1])}
+        return found | {name: one.value for name, one in measured.items()}
+    yes, positive = weights * (prob >= threshold), weights * label
+    hits = float((yes * label).sum())
+    found["rate"] = float(positive.sum() / weights.sum())
+    found |= {name: one.value for name, one in measured.items()}
+    found["precision"] = hits / float(yes.sum()) if yes.sum() > 0 else None
+    found["recall"] = hits / float(positive.sum()) if positive.sum() > 0 else None
+    return found
