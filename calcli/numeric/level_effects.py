@@ -25,7 +25,7 @@ SCORE_BINS = 64
 LARGER = 4.0
 """Values are a quantity if the variance of its effects is so many times that of effects beside its order."""
 
-PRECISION = 10.0
+PRECISION = 1.0
 """The log-odds by which the order moves rates have a normal prior of this precision at each knot."""
 
 FEWEST = 4
@@ -112,7 +112,7 @@ class Residuals(NamedTuple):
         whole, of_whole = (r**2 - v) / (1.0 + 2.0 * v), v**2 / (1.0 + 2.0 * v)
         # With the order in their rates, rows have the variance that they would have if it were all that matters.
         moved, _ = _order(r, v, PRECISION)
-        rate = sigmoid(log_odds(np.clip(rate, 1e-9, 1.0 - 1e-9)) + moved[place])
+        rate = sigmoid(log_odds(rate) + moved[place])
         r, v, cumulant = self._sums(label, rate, place, weight)
         fitted, free = _order(r, v)
         share, chance = 1.0 / (1.0 + 2.0 * v), v * free
@@ -133,9 +133,9 @@ class Residuals(NamedTuple):
 
 
 def _rates(prob: FloatArray, label: FloatArray, weight: FloatArray) -> FloatArray:
-    """The rate of the bin of each score."""
+    """The rate of the bin of each score, never 0 or 1."""
     place = np.searchsorted(mass_edges(prob, SCORE_BINS)[1:-1], prob, side="right")
-    rate: FloatArray = (totals(place, weight * label) / np.maximum(totals(place, weight), 1e-300))[place]
+    rate: FloatArray = ((totals(place, weight * label) + 0.5) / (totals(place, weight) + 1.0))[place]
     return rate
 
 
