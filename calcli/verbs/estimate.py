@@ -297,7 +297,7 @@ def _warnings(found: Sequence[System]) -> Iterator[ReportWarning]:
             yield ReportWarning(
                 "few-labels",
                 f"there are {count} {of_units}{name}: with fewer than {FEWEST} the scores are left aside, and the "
-                "interval is the exact one of the labels alone",
+                f"interval is {'the exact one' if system.rows.rate else 'that'} of the labels alone",
             )
 
 
