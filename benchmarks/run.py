@@ -181,6 +181,16 @@ BENCHMARKS = (
         "Simulated users whose rows share an effect, analysed by row and by user (`--resample-by`).",
     ),
     Benchmark(
+        "estimate", "statistics/estimate.py", "Estimates where few rows have labels",
+        "How often the interval of `calcli estimate` holds the true rate, and how wide it is, beside the labels alone "
+        "and the textbook's prediction-powered interval.",
+    ),
+    Benchmark(
+        "without-labels", "statistics/without_labels.py", "Estimates without labels, and with labels of chosen rows",
+        "What `calcli estimate` says of rows without labels, beside the truth, and what labels of rows that it chose "
+        "save.", ("{data}",),
+    ),
+    Benchmark(
         "laws", "statistics/laws.py", "Laws: what weights and the names of classes change",
         "By how much the probabilities of a fit, and the numbers of a report, differ where they must be the same.",
         peers=("catboost", "numba"),

@@ -35,6 +35,7 @@ SECTIONS = {
     "Start": ("index", "install", "gallery"),
     "Guides": (
         *(
+            "tables",
             "python",
             "never-worse",
             "drift",
@@ -43,6 +44,7 @@ SECTIONS = {
             "decisions",
             "uncertainty",
             "llm",
+            "judges",
             "weights",
             "extremes",
         ),

@@ -58,6 +58,12 @@ TASK_OVERCONFIDENCE = {"arithmetic": 1.1, "geography": 1.6, "law": 2.6, "medicin
 ANSWERS = 3
 """A question is answered so many times."""
 
+SYSTEMS = {"old": (0.10, 0.80, 0.16), "new": (0.05, 0.80, 0.22)}
+"""Two systems: the share of their answers that are wrong, and the shares of the wrong and of the right ones that the
+judge flags. The new one makes half as many mistakes, but writes in a way that the judge distrusts."""
+LABELLED = 0.05
+"""The share of the questions whose answers people have checked."""
+
 
 class Made(NamedTuple):
     """A table and the true probability behind each of its rows."""
@@ -404,6 +410,30 @@ def _answers(rng: np.random.Generator, questions: int, first: int) -> Made:
     return Made(pl.DataFrame(rows), truth)
 
 
+def _judged(rng: np.random.Generator, questions: int) -> Made:
+    """The answers of two systems to the same questions, with a judge's verdicts, and what people say of a few."""
+    tasks = tuple(TASKS)
+    hard = rng.standard_normal(questions)
+    checked = rng.permutation(questions) < LABELLED * questions
+    rows, truth = [], []
+    for name, (share, found, errs) in SYSTEMS.items():
+        chance = share * np.clip(1.0 + 0.5 * hard, 0.1, 4.0)
+        wrong = rng.random(questions) < chance
+        flagged = rng.random(questions) < np.where(wrong, found, errs)
+        truth.append(chance)
+        rows += [
+            {
+                "question": number + 1,
+                "task": tasks[number % len(tasks)],
+                "model": name,
+                "flagged": bool(flagged[number]),
+                "wrong": int(wrong[number]) if checked[number] else None,
+            }
+            for number in range(questions)
+        ]
+    return Made(pl.DataFrame(rows, infer_schema_length=None), np.concatenate(truth))
+
+
 def build() -> dict[str, Made]:
     """Every table by the name of its file, with the true probabilities."""
     rng = _stream("clicks")
@@ -427,6 +457,7 @@ def build() -> dict[str, Made]:
         "members.parquet": _members(_stream("members")),
         "answers_train.jsonl": _answers(answers, 280, first=1),
         "answers_test.jsonl": _answers(answers, 200, first=281),
+        "judged.jsonl": _judged(_stream("judged"), 2_000),
     }
 
 

@@ -68,6 +68,25 @@ def test_the_commands_of_llm_run_and_its_line_is_of_the_file(tmp_path: Path) -> 
     assert run(lines[-1].replace("0.2", "0.1"), place).returncode == 1
 
 
+@pytest.mark.slow
+def test_the_commands_of_judges_run_and_its_numbers_are_those_of_the_file(tmp_path: Path) -> None:
+    text = (ROOT / "docs/judges.md").read_text()
+    assert blocks(text, "json")[0] in (ROOT / "sample_data/judged.jsonl").read_text()
+    place = readers_folder(tmp_path)
+    lines = all_run(text, 4, place)
+    shown = re.search(
+        r"The rate is (\S+) \((\S+) to (\S+)\).*worth (\d+):", " ".join(run(lines[0], place).stdout.split())
+    )
+    assert shown is not None
+    value, lo, hi = (f"{100 * float(number):.1f}" for number in shown.groups()[:3])
+    said = " ".join(text.split())
+    assert f"says that {value} % are wrong, with an interval from {lo} to {hi} %" in said
+    assert f"200 labels are worth {shown[4]}" in said
+    (place / "page.py").write_text(blocks(text, "python")[0])
+    assert run("python page.py", place).stdout.startswith("{'group': None, 'class': '1'")
+    assert run(lines[3].replace("0.15", "0.05"), place).returncode == 1
+
+
 def night(seed: int, *, shift: float = 0.0, rows: int = 3000) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     truth = rng.normal(-1, 1.2, rows)

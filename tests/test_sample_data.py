@@ -23,6 +23,7 @@ ROWS = {
     "members.parquet": 6_000,
     "answers_train.jsonl": 840,
     "answers_test.jsonl": 600,
+    "judged.jsonl": 4_000,
 }
 CLICKS = ["train.parquet", "test.parquet"]
 CATS = ["classes_train.csv", "classes_test.csv"]

@@ -1,6 +1,6 @@
 """`calcli estimate` where few rows have labels: how often its interval holds the true rate, and how wide it is.
 
-``python benchmarks/statistics/estimate.py [--tables N] [--kind verdict|score|units] [--quick]``
+``python benchmarks/statistics/estimate.py [--tables N] [--kind verdict|score|units] [--rate R] [--labels N] [--quick]``
 
 A table has 10,000 rows, of which the first few, drawn at random like the others, have labels. A verdict is wrong
 in 20 % of the positives and 15 % of the negatives. A score has an AUC of .85, and is over-confident. Units have 1 to 30
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -100,8 +100,8 @@ def measured(table: Table, rate: float) -> list[float]:
     return [*map(float, numbers), bare.hi - bare.lo, found["value"] - rate, alone["value"] - rate]
 
 
-def lines(kind: str, tables: int, labels: tuple[int, ...]) -> Iterator[str]:
-    for rate in RATES:
+def lines(kind: str, tables: int, rates: Sequence[float], labels: Sequence[int]) -> Iterator[str]:
+    for rate in rates:
         for count in labels:
             rng = np.random.default_rng([int(1000 * rate), count, len(kind)])
             each = np.array([measured(drawn(rng, kind, rate, count), rate) for _ in range(tables)])
@@ -118,6 +118,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=1000)
     parser.add_argument("--kind", choices=("verdict", "score", "units"), nargs="*")
+    parser.add_argument("--rate", type=float, nargs="*", default=RATES)
+    parser.add_argument("--labels", type=int, nargs="*")
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
     tables = 20 if given.quick else given.tables
@@ -127,7 +129,7 @@ def main() -> None:
     )
     print(f"| {' | '.join(header)} |\n| --- |{' ---: |' * (len(header) - 1)}")
     for kind in given.kind or ("verdict", "score", "units"):
-        for line in lines(kind, tables, LABELS[2:] if kind == "units" else LABELS):
+        for line in lines(kind, tables, given.rate, given.labels or (LABELS[2:] if kind == "units" else LABELS)):
             print(line, flush=True)
 
 

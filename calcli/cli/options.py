@@ -77,6 +77,8 @@ LOGIT = column(
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
 PERCENT = column("--percent COLUMN", "The predicted probability in percent: 87, or the text 87 %.")
+POSITIVES = column("--positives COLUMN", "How many of the --trials of a row were positive, in place of --label.")
+TRIALS = column("--trials COLUMN", "How many trials a row stands for, such as impressions.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
 IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=to.names_or_empty)
 CATEGORIES = column(
@@ -91,7 +93,7 @@ WEIGHT_KIND = column(
     "--weight-kind KIND",
     "counts: the row stands for that many identical rows; importance: only the ratios of weights matter. By default "
     "as in the artifact, or importance.",
-    kind=Literal["counts", "importance"] | None,
+    kind=Literal["importance", "counts"] | None,
 )
 POSITIVE = column("--positive LABEL", "The positive class; the score is its probability.")
 CLASSES = column("--classes A,B,...", "All classes, in order.", convert=to.names)
@@ -484,6 +486,13 @@ ESTIMATE_TASK = column(
     "class",
     only="estimate",
 )
+rates_of_these = partial(
+    method,
+    "--prior-shift estimate",
+    "Find the class rates of these rows, without labels, if nothing but these rates has moved since the fit.",
+    kind=Literal["estimate"] | None,
+)
+MOVED_RATES, ESTIMATED_RATES = rates_of_these(only="apply"), rates_of_these(only="estimate")
 WIDTH = check("--width W", "Say how many more labels give an interval of this width.", kind=float, bounds=(1e-9, 10**9))
 CHOOSE = check(
     "--choose N",
@@ -566,7 +575,22 @@ NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.
 # Groups that commands share
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
-COLUMNS = (LABEL, PROB, LOGPROB, PERCENT, LOGIT, NORMALISE, WEIGHT, WEIGHT_KIND, POSITIVE, CLASSES, FEATURES, IGNORE)
+COLUMNS = (
+    LABEL,
+    PROB,
+    LOGPROB,
+    PERCENT,
+    LOGIT,
+    NORMALISE,
+    WEIGHT,
+    WEIGHT_KIND,
+    POSITIVE,
+    CLASSES,
+    POSITIVES,
+    TRIALS,
+    FEATURES,
+    IGNORE,
+)
 ROLES = (CATEGORIES, NUMBERS)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)

@@ -131,9 +131,9 @@ def _digits(found: Sequence[JsonObject]) -> int:
 def _name(entry: JsonObject, found: Sequence[JsonObject]) -> str:
     """The system and the class, where there are several."""
     parts = [] if entry["system"] is None else [str(entry["system"])]
-    if len({one["class"] for one in found}) > 1 or not parts:
-        parts.append(str(entry["class"]) if entry["class"] is not None else "all rows")
-    return " ".join(parts)
+    if len({one["class"] for one in found}) > 1:
+        parts.append(str(entry["class"]))
+    return " ".join(parts) or "all rows"
 
 
 def tables(report: Report) -> Iterator[Table]:

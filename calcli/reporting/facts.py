@@ -69,6 +69,7 @@ def binding_facts(binding: JsonObject) -> list[Pair]:
         pairs = [("label", f"{binding['label'] or 'none'}: a number")]
     else:
         label = "none; from the artifact" if binding["label"] is None else binding["label"]
+        label += "" if (trials := binding.get("trials")) is None else f" of {trials}, each of which is a row"
         pairs = [("label", f"{label}: {_classes(classes, positive)}")]
     if binding["score"]["columns"]:
         pairs.append(("score", _score(binding["score"], positive)))

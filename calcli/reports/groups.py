@@ -288,7 +288,7 @@ def _two_values(prob: FloatArray) -> tuple[float, float] | None:
 def unit_warnings(loaded: Loaded) -> Iterator[ReportWarning]:
     """The columns of ids by which rows should be held out, where no column says how."""
     binding, schema = loaded.binding, loaded.source.raw.collect_schema()
-    taken = {binding.label, binding.weight, binding.node_id, *binding.score.columns}
+    taken = {binding.label, binding.weight, binding.node_id, binding.trials, *binding.score.columns}
     ids = (name for name, dtype in schema.items() if dtype.is_integer() or dtype in TEXT_TYPES)
     names = [name for name in ids if named_like_units(name) and name not in taken]
     if loaded.batch.units is not None or loaded.batch.label is None or not names:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 import polars as pl
 import pyarrow as pa
 
-from calcli.errors import DataError
+from calcli.errors import DataError, UsageError
 from calcli.reports.groups import MOST_GROUPS
 from calcli.spark.session import (
     KEY,
@@ -86,6 +86,8 @@ class SparkTable:
         The values of the columns `groups` are all there too, or more of them than there may be.
         """
         names = [column for column in self.rows.columns if column not in flags.ignore]
+        if flags.trials is not None or (known is not None and known.trials is not None):
+            raise UsageError("--engine spark does not count trials", hint="make a row of each, or give one label a row")
         label = label_column(names, flags, known, need=True)
         complete = dict.fromkeys(groups, MOST_GROUPS) | ({} if label is None else {label: MOST})
         return Source(example_rows(self.rows, complete).lazy(), name=self.name)

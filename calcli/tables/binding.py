@@ -105,6 +105,10 @@ bind_unscored = partial(bind, need_score=False)
 """`bind` for rows on which a model is trained, or to which one is applied."""
 
 
+COUNTED = Labels("int", (0, 1))
+"""The classes of rows whose positives are counted."""
+
+
 @dataclass(frozen=True)
 class _Binder:
     """The steps of `bind`, with the notes on the choices that were made."""
@@ -120,7 +124,8 @@ class _Binder:
         # 1. label and classes
         names, label = self._names_and_label()
         read = label is not None and (self.need_label or self.known is None)
-        spec = self._class_spec(distinct_labels(self.source, str(label)) if read else None)
+        seen = COUNTED if self._trials() else distinct_labels(self.source, str(label)) if read else None
+        spec = self._class_spec(seen)
 
         # 2. score; its columns may name classes that no label has
         rows = FirstRows(self.source, names, label)
@@ -218,16 +223,26 @@ class _Binder:
             score=score,
             weight=self._weight(),
             weight_kind=weight_kind,
+            trials=None if label is None else self._trials(),
             normalise=flags.normalise or (known is not None and known.normalise),
             node_id=None if score is NO_SCORE else self._node_id(),
         )
         _check_roles(binding)
+        if binding.trials is not None and binding.weight is not None and weight_kind == "counts":
+            raise UsageError("--trials counts rows, and so do weights of the kind counts", hint="leave out one of them")
         if flags.normalise and (score.kind == "logit" or len(score.columns) == 1):
             raise UsageError(
                 "--normalise divides the probabilities of the classes by their sum",
                 hint=f"leave it out: {score.columns[0]!r} is no column of several" if score.columns else None,
             )
         return binding
+
+    def _trials(self) -> str | None:
+        """The column that counts the trials of a row, if there is one."""
+        if self.flags.trials is not None:
+            return self.source.named(self.flags.trials, "--trials")
+        known = self.known
+        return None if known is None or self.flags.label not in (None, known.label) else known.trials
 
     def _class_spec(self, seen: Labels | None) -> ClassSpec:
         """The classes of the artifact, of the flags, or of the labels that were seen."""
@@ -408,6 +423,7 @@ def _could_be_label(source: Source, name: str) -> bool:
 def _check_roles(binding: Binding) -> None:
     """Refuse a column with two roles."""
     parts = [("label", binding.label), ("weight", binding.weight), ("node id", binding.node_id)]
+    parts += [("trials", binding.trials)]
     parts += [("score", name) for name in binding.score.columns]
     seen: dict[str, str] = {}
     for part, name in parts:

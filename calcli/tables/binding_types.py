@@ -21,7 +21,8 @@ class Flags:
 
     Columns may be paths into nested ones, as ``response.logprobs[0]``. `logprob` names the logarithm of a probability,
     and becomes the `prob` of ``exp(logprob)``; `percent` names a probability in percent, and becomes that of
-    ``percent(percent)``. `categories` and `numbers` say how features are read, and may be patterns, as ``site_*``.
+    ``percent(percent)``. `positives` and `trials` name counts: of so many trials of a row so many were positive.
+    `categories` and `numbers` say how features are read, and may be patterns, as ``site_*``.
     """
 
     label: str | None = None
@@ -37,11 +38,19 @@ class Flags:
     classes: tuple[str, ...] | None = None
     node_id: str | None = None
     normalise: bool = False
+    trials: str | None = None
+    positives: InitVar[str | None] = None
     logprob: InitVar[str | None] = None
     percent: InitVar[str | None] = None
 
-    def __post_init__(self, logprob: str | None, percent: str | None) -> None:
+    def __post_init__(self, positives: str | None, logprob: str | None, percent: str | None) -> None:
         check_choices(self)
+        if positives is not None:
+            if self.label is not None or self.trials is None:
+                raise UsageError(
+                    "--positives goes with --trials, in place of --label", hint="add --trials with the number of all"
+                )
+            object.__setattr__(self, "label", positives)
         given = {"prob": self.prob, "logprob": logprob, "percent": percent}
         named = [name for name, column in given.items() if column is not None]
         if len(named) > 1:
@@ -119,6 +128,9 @@ class Binding:
     weight_scale: WeightScale = field(default=UNSCALED, compare=False)
     """The scale of this table's weights; manifests do not keep it, because it belongs to these rows."""
 
+    trials: str | None = None
+    """The column with the number of trials of a row, of which `label` counts the positive ones."""
+
     normalise: bool = False
     """Whether the probabilities of a row are divided by their sum, however far it is from 1."""
 
@@ -148,6 +160,7 @@ class Binding:
             "dropped": [{"column": gone.column, "reason": gone.reason} for gone in self.dropped],
             "node_id": self.node_id,
             "normalise": self.normalise,
+            **({} if self.trials is None else {"trials": self.trials}),
             "notes": list(self.notes),
         }
 
@@ -169,6 +182,7 @@ class Binding:
             node_id=d.get("node_id"),
             weight_kind=d.get("weight_kind") or "importance",
             normalise=bool(d.get("normalise", False)),
+            trials=d.get("trials"),
             notes=tuple(d.get("notes", ())),
         )
         binding._check()
@@ -179,7 +193,7 @@ class Binding:
         names = [*self.score.columns, *(feature.name for feature in self.features), *self.notes]
         names += [text for feature in self.features for text in (feature.role, feature.dtype)]
         names += [text for gone in self.dropped for text in (gone.column, gone.reason)]
-        names += [name for name in (self.label, self.weight, self.node_id) if name is not None]
+        names += [name for name in (self.label, self.weight, self.node_id, self.trials) if name is not None]
         labels = [*self.classes, *([] if self.positive is None else [self.positive])]
         if not all(isinstance(name, str) for name in names) or not all(isinstance(one, Label) for one in labels):
             raise ValueError("the binding names columns or classes by invalid names")

@@ -187,6 +187,9 @@ class Encoded(Checked):
     batch: Batch
     """All rows of the chunk, in their places."""
 
+    trials: tuple[IntArray, IntArray] | None = None
+    """Of each row, the number of positive trials and of all, where they are counted; the labels are then all 0."""
+
     def __len__(self) -> int:
         return len(self.batch)
 
@@ -205,7 +208,7 @@ def bound_columns(binding: Binding, *, label: bool, features: bool) -> list[str]
     """The columns that `encode` reads, each once."""
     names = [*binding.score.columns, *(() if binding.node_id is None else (binding.node_id,))]
     if label:
-        names += [name for name in (binding.label, binding.weight) if name is not None]
+        names += [name for name in (binding.label, binding.weight, binding.trials) if name is not None]
     if features:
         names += [feature.name for feature in binding.features]
     return list(dict.fromkeys(names))
@@ -231,8 +234,11 @@ def encode(
     wrong: dict[str, Mask] = {}  # reason: rows that are bad for it
     # 1. score, label or amount, weight, features, node ids; bad rows are marked
     score, prob, rough = _score(frame, score_values(frame, binding) if values is None else values, binding, wrong)
-    indices = target = weight = None
-    if label and binding.label is not None and binding.regression:
+    indices = target = weight = trials = None
+    if label and binding.label is not None and binding.trials is not None:
+        trials = _trials(frame[binding.label], frame[binding.trials], wrong)
+        indices = np.zeros(len(frame), dtype=np.int64)
+    elif label and binding.label is not None and binding.regression:
         target = _amount(frame[binding.label], "label", wrong, may_lack=few_labels)
     elif label and binding.label is not None:
         indices = class_indices(frame[binding.label], binding, offset)
@@ -255,7 +261,7 @@ def encode(
         target = None if target is None else np.where(bad, 0.0, target)
     normalised = 0 if rough is None else int((rough if bad is None else rough & ~bad).sum())
     batch = Batch(score, indices, weight, columns, target, node, prob)
-    return Encoded(batch, bad=bad, why=why, first=first, normalised=normalised)
+    return Encoded(batch, trials, bad=bad, why=why, first=first, normalised=normalised)
 
 
 def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:
@@ -337,6 +343,16 @@ def _two_columns(values: FloatArray, binding: Binding) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):
         z: FloatArray = values[:, positive] - values[:, 1 - positive]
     return np.clip(z, -LARGEST, LARGEST, out=z)  # NaN where a value is missing or infinite: those rows are marked
+
+
+def _trials(positives: pl.Series, trials: pl.Series, wrong: dict[str, Mask]) -> tuple[IntArray, IntArray]:
+    """The numbers of positive trials and of all; rows where they are no counts are marked, and have none."""
+    hits, total = _amount(positives, "number of positives", wrong), _amount(trials, "number of trials", wrong)
+    mark(wrong, "a count is negative", (hits < 0) | (total < 0))
+    mark(wrong, "a count is no whole number", (hits % 1.0 > 0) | (total % 1.0 > 0))
+    mark(wrong, "there are more positives than trials", hits > total)
+    fine = np.isfinite(hits) & np.isfinite(total) & (hits >= 0) & (hits <= total)
+    return np.where(fine, hits, 0.0).astype(np.int64), np.where(fine, total, 0.0).astype(np.int64)
 
 
 def _amount(values: pl.Series, part: str, wrong: dict[str, Mask], *, may_lack: bool = False) -> FloatArray:

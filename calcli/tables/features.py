@@ -58,7 +58,7 @@ def find_features(
     roles = dict.fromkeys(source.arrow_types.names, CATEGORY) | roles_named(flags, source.columns)
     if flags.features is not None:
         return _flagged(flags.features, source, binding, roles), ()
-    taken = {binding.label, binding.weight, binding.node_id, *binding.score.columns}
+    taken = {binding.label, binding.weight, binding.node_id, binding.trials, *binding.score.columns}
     free = [name for name in source.stored if name not in taken]
     # 1. names and types
     reasons: dict[str, str] = {}
@@ -120,7 +120,7 @@ def has_whole_numbers(source: Source, name: str) -> bool:
 
 def _flagged(names: Sequence[str], source: Source, binding: Binding, roles: Mapping[str, Role]) -> tuple[Feature, ...]:
     schema = source.schema
-    taken = {binding.label: "label", binding.weight: "weight"}
+    taken = {binding.label: "label", binding.weight: "weight", binding.trials: "number of trials"}
     for name in names:
         if name not in schema:
             raise DataError(f"--features: {unknown_name('column', name, schema)}")

@@ -104,14 +104,23 @@ class Reading:
         goods = [first if part is parts[0] else replace(part, bad=union.bad).good for part in parts]
         batches = [replace(good, label=first.label, weight=first.weight) for good in goods]
         numbers = None if union.bad is None else np.flatnonzero(~union.bad)
-        # 4. where weights are counts, each row as often as it counts
-        if first.weight is not None and self.bindings[0].weight_kind == "counts":
+        # 4. where weights are counts, each row as often as it counts; where trials are counted, a row for each
+        label = None
+        if union.trials is not None:
+            hits, counts = (part if numbers is None else part[numbers] for part in union.trials)
+            label = np.repeat(np.tile([1, 0], len(counts)), np.column_stack([hits, counts - hits]).ravel())
+        elif first.weight is not None and self.bindings[0].weight_kind == "counts":
             counts = first.weight.astype(np.int64)
+            batches = [replace(batch, weight=None) for batch in batches]
+        else:
+            counts = None
+        if counts is not None:
             count.repeat(counts)
             if not counts.any():
                 return None
             repeated = np.repeat(np.arange(len(counts)), counts)
-            batches = [replace(batch, weight=None).take(repeated) for batch in batches]
+            batches = [batch.take(repeated) for batch in batches]
+            batches = batches if label is None else [replace(batch, label=label) for batch in batches]
             numbers = repeated if numbers is None else numbers[repeated]
         others = frame.select(self.others)
         return batches, others[numbers] if self.others and numbers is not None else others

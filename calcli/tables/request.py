@@ -53,6 +53,8 @@ class ColumnsRequest:
     categories: InitVar[tuple[str, ...] | None] = None
     numbers: InitVar[tuple[str, ...] | None] = None
     node_id: InitVar[str | None] = None
+    positives: InitVar[str | None] = None
+    trials: InitVar[str | None] = None
     logprob: InitVar[str | None] = None
     percent: InitVar[str | None] = None
     normalise: InitVar[bool | None] = None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import polars as pl
 
 from calcli.errors import UsageError
 from calcli.listener import SILENT, Listener, stage
-from calcli.models.base import ColumnOptions, Given, Scale, open_model
+from calcli.models.base import ColumnOptions, Given, Model, Scale, open_model
 from calcli.models.cluster import cluster
 from calcli.models.stream import (
     AddedColumns,
@@ -24,6 +24,7 @@ from calcli.models.stream import (
 )
 from calcli.places import place
 from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.load import load
 from calcli.tables.request import BadRows, ColumnsRequest, Engine, Request, check_master, open_table
 from calcli.tables.side_tables import MemberColumns, find_members
 from calcli.tables.source import Data, Source
@@ -55,6 +56,8 @@ class ApplyRequest(ColumnsRequest):
         Let standard output and pipes have rows as they are computed, although the table may be refused later.
     edges
         Pairs of ids of linked rows, in place of those of the fit: new rows have new edges.
+    prior_shift
+        ``estimate``: find the class rates of these rows, and give the probabilities that a calibrator for them has.
     engine
         ``local`` for this machine, ``spark`` for a cluster.
     master
@@ -75,6 +78,7 @@ class ApplyRequest(ColumnsRequest):
     output_format: str | None = None
     bad_rows: BadRows = "fail"
     edges: Data | None = None
+    prior_shift: Literal["estimate"] | None = None
     engine: Engine = "local"
     master: str | None = None
     dry_run: bool = False
@@ -191,11 +195,39 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     options = ColumnOptions(request.column, request.scale, request.extra)
 
     def columns(source: Source) -> ModelColumns:
-        return model.columns(source, request.flags, options)
+        fitting = model if request.prior_shift is None else _at_new_rates(model, source, request, listener)
+        return fitting.columns(source, request.flags, options)
 
+    if request.engine != "local" and request.prior_shift is not None:
+        raise UsageError("--prior-shift estimate reads all rows first", hint="leave out --engine spark")
     if request.engine != "local":
         return _result(request, *cluster(request.engine).copy_with(columns, model, request, listener), None)
     return _result(request, *_here(request, columns, request.bad_rows, listener, dry_run=request.dry_run))
+
+
+def _at_new_rates(model: Model, source: Source, request: ApplyRequest, listener: Listener) -> Model:
+    """The calibrator for the class rates of these rows, which a note tells."""
+    from calcli.models.calibrator import CalibratorModel
+    from calcli.models.moved_rates import moved_rates, with_moved_rates
+    from calcli.reports.measuring import class_names
+    from calcli.tables.binding import bind
+
+    if not isinstance(model, CalibratorModel):
+        raise UsageError("--prior-shift is for calibrators of classes", hint="leave it out")
+    with stage(listener, "estimating class rates"):
+        features = model.needs_features
+        bound = bind(source, request.flags, known=model.binding, need_label=False, features=features)
+        rows = load(source, bound, features=features, bad_rows=request.bad_rows, label=False)
+        found = moved_rates(model, model.calibrator.predict(rows.batch), None)
+    shown = zip(class_names(model.binding), *found.rates, strict=True)
+    said = ", ".join(f"{name} {value:.4f} ({lo:.4f} to {hi:.4f})" for name, value, lo, hi in shown)
+    listener.note(f"class rates of these rows: {said}")
+    if found.contradicted:
+        listener.note(
+            f"the scores contradict that only the class rates have moved (p = {found.p:.2g}): do not rely on these "
+            "probabilities without labels"
+        )
+    return with_moved_rates(model, found)
 
 
 def apply_ensemble(request: EnsembleApplyRequest, listener: Listener = SILENT) -> ApplyResult:

@@ -22,6 +22,7 @@ from calcli.metrics.multiple import POWER
 from calcli.metrics.paired import Z975
 from calcli.metrics.powered import FEWEST, Interval, Powered, Sample, difference, powered
 from calcli.models.calibrator import CalibratorModel, load
+from calcli.models.moved_rates import moved_rates
 from calcli.numeric.bins import totals
 from calcli.reports.conditions import check_gates
 from calcli.reports.gates import parse
@@ -45,7 +46,7 @@ DEFINITION = Definition(
     "labels as the estimate's variance is worth",
 )
 
-LABELS_ALONE, PROMISED = "labels alone", "promised"
+LABELS_ALONE, PROMISED, MOVED = "labels alone", "promised", "prior shift"
 """Methods: where the scores say nothing, and where there are no labels."""
 
 PROMISED_HOW = "expected of the calibrated probabilities, with the chance of labels and of the calibrator's fit"
@@ -146,6 +147,8 @@ def _report(
 ) -> Report:
     found = []
     only, *_ = parts.values()
+    if model is not None and request.prior_shift is not None:
+        return _moved(request, model, only)
     if len(parts) == 1 and not len(only.labelled) and only.rate:
         if model is not None:
             return replace(_promised(request, model, only), plan=_plan(request, only, ()))
@@ -225,6 +228,34 @@ def _promised(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows
     return replace(report, warnings=(doubt,), estimates=tuple(as_json(entry) for entry in entries))
 
 
+def _moved(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows) -> Report:
+    """The report of rows whose class rates have moved since the fit of an artifact."""
+    found = moved_rates(model, rows.prob, rows.loaded.batch.weight)
+    names, scores, entries = class_names(rows.binding), [], []
+    source = ScoreSource("artifact", path=None if model.path is None else as_text(model.path), method=model.method)
+    for index, name in enumerate(names):
+        if len(names) == 2 and index == 0:
+            continue
+        number = Interval(*(float(part[index]) for part in found.rates))
+        mean = float(rows.prob.mean() if rows.prob.ndim == 1 else rows.prob[:, index].mean())
+        entry = empty_entry(Group(None, None, None), name, None, mean)
+        entry |= {**number._asdict(), "rows": len(rows.prob), "labels": 0, "p": found.p, "method": MOVED}
+        entries.append(as_json(entry))
+        value = MetricValue(number.value, number.lo, number.hi, p=found.p)
+        scores.append(ScoreRow(ESTIMATE if len(names) == 2 else name, source, {"rate": value}))
+    how = "EM of Saerens et al. (2002) if only the class rates have moved since the fit, which p is a test of"
+    measured = Measurements({"rate": Definition("target", approximation=how)}, tuple(scores), (), ())
+    report = _base(request, model, [rows], measured)
+    doubts = []
+    if found.contradicted:
+        said = (
+            f"the scores contradict that only the class rates have moved since the fit (p = {found.p:.2g}): label some "
+            "rows instead"
+        )
+        doubts.append(ReportWarning("prior-shift-contradicted", said))
+    return replace(report, estimates=tuple(entries), warnings=tuple(doubts))
+
+
 def _rate_entry(name: str, numbers: Mapping[str, Interval], names: Sequence[str], rows: int) -> dict[str, object]:
     """A promised rate as an entry of the report's `estimates`."""
     label = name.removeprefix("rate_") if name != "rate" else names[-1]
@@ -266,7 +297,7 @@ def _warnings(found: Sequence[System]) -> Iterator[ReportWarning]:
             yield ReportWarning(
                 "few-labels",
                 f"there are {count} {of_units}{name}: with fewer than {FEWEST} the scores are left aside, and the "
-                "interval is the exact one of the labels alone",
+                f"interval is {'the exact one' if system.rows.rate else 'that'} of the labels alone",
             )
 
 

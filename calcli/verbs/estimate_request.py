@@ -39,6 +39,9 @@ class EstimateRequest(ColumnsRequest):
         difference of the two is estimated too.
     item
         The column that names the item that both systems were judged on.
+    prior_shift
+        ``estimate``: the class rates of the rows by an artifact's probabilities, if only these rates have moved since
+        its fit.
     width
         The width of the interval for which the number of labels is wanted.
     choose
@@ -60,6 +63,7 @@ class EstimateRequest(ColumnsRequest):
     resample_by: str | None = None
     versus: str | None = None
     item: str | None = None
+    prior_shift: Literal["estimate"] | None = None
     width: float | None = None
     choose: int | None = None
     output: str | Path | None = None
@@ -83,5 +87,7 @@ class EstimateRequest(ColumnsRequest):
             raise UsageError("--choose N and -o FILE belong together", hint="add the other one")
         if self.choose is not None and self.versus is not None:
             raise UsageError("--choose is for the rows of one system", hint="leave out --versus")
+        if self.prior_shift is not None and self.artifact is None:
+            raise UsageError("--prior-shift estimate needs a calibrator", hint="add --with ARTIFACT")
         if self.task == "regression" and self.artifact is not None:
             raise UsageError("--task regression needs no calibrator", hint="leave out --with")

@@ -54,7 +54,7 @@ class JudgedRows:
     def read(cls, source: Source, request: EstimateRequest, model: CalibratorModel | None) -> JudgedRows:
         """The good rows of a table; rows without a label are good ones."""
         binding = bound(source, request, model)
-        features = request.task == "regression" or model is not None
+        features = request.task == "regression" or (model is not None and model.needs_features)
         loaded = load(source, binding, features=features, bad_rows=request.bad_rows, few_labels=True)
         batch = loaded.batch
         if batch.target is not None:
@@ -64,6 +64,7 @@ class JudgedRows:
             known = np.full(len(batch), UNKNOWN) if batch.label is None else batch.label
             labelled = np.flatnonzero(known != UNKNOWN)
             prob = raw_probabilities(batch) if model is None else model.calibrator.predict(batch)
+        labelled = labelled[batch.weights[labelled] > 0]  # others say nothing
         strata = None if request.strata is None else ranks(loaded, request.strata, "--strata")
         drawn = None if request.label_prob is None else numbers(loaded, request.label_prob, "--label-prob")[labelled]
         units = units_of(loaded, request.resample_by)
@@ -197,7 +198,13 @@ def bound(source: Source, request: EstimateRequest, model: CalibratorModel | Non
     known = None if model is None else model.binding
     source.find(flags.label)
     label = label_column(list(source.columns), flags, known, need=False, source=source)
-    return bind(source, flags, known=known, need_label=label is not None, features=False)
+    features = model is not None and model.needs_features
+    try:
+        return bind(source, flags, known=known, need_label=label is not None, features=features)
+    except DataError as error:
+        if "regression target" in error.message:
+            raise DataError(error.message, hint="for the mean of a number: --task regression") from None
+        raise
 
 
 def _amounts(batch: Batch, source: Source) -> FloatArray:

@@ -175,6 +175,8 @@ def choose(rows: JudgedRows, request: EstimateRequest, each: FloatArray) -> dict
     source, batch = rows.loaded.source, rows.loaded.batch
     free = np.ones(len(rows.prob), dtype=np.bool_)
     free[rows.labelled] = False
+    if rows.binding.weight is not None and rows.binding.weight_kind == "counts":
+        raise UsageError("--choose draws rows, and --weight-kind counts has several in one", hint="leave out --weight")
     if request.choose > free.sum():
         raise UsageError(f"--choose {request.choose:,}: {free.sum():,} rows have no label", hint="choose fewer")
     if COLUMN in source.columns and request.label_prob != COLUMN:

@@ -163,6 +163,12 @@ def without_a_label(frame: pl.DataFrame) -> pl.DataFrame:
     ("change", "more", "said"),
     [
         (without_a_label, {}, "has no value in any row"),
+        (
+            lambda f: f.with_columns(w=pl.col("label").is_null().cast(int)),
+            {"weight": "w"},
+            "no row of the frame has a label",
+        ),
+        (lambda f: f.with_columns(label=pl.col("label") * 3.5), {}, "for the mean of a number: --task regression"),
         (lambda f: f.filter(pl.col("label") != 1), {}, "one class only: 0; if there is another one, name both"),
         (lambda f: f.with_columns(p=0.0), {"label_prob": "p"}, "'p' is 0 in row .* which has a label"),
         (
@@ -300,3 +306,32 @@ def test_without_labels_an_artifact_promises_what_labels_then_show(platt: Path) 
     assert promised.metrics["auc"].value == pytest.approx((order * pairs).sum() / pairs.sum(), abs=1e-3)
     assert [one.code for one in report.warnings] == ["promised"]
     assert "--drift" in report.warnings[0].message
+
+
+def moved_rows(rate: float) -> pl.DataFrame:
+    """The rows of `calibrated_rows` with another share of positives."""
+    rows = calibrated_rows(2, 20_000)
+    positive, negative = (rows.filter(pl.col("label") == label) for label in (1, 0))
+    return pl.concat([positive.head(round(3000 * rate)), negative.head(round(3000 * (1 - rate)))])
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.6])
+def test_a_moved_base_rate_is_found_without_labels_and_applied(platt: Path, rate: float) -> None:
+    rows = moved_rows(rate)
+    report = calcli.estimate(rows.drop("label"), artifact=platt, prior_shift="estimate", fail_if=("rate.hi < 0.01",))
+    REPORT_SCHEMA.validate(report.to_json())
+    (found,) = report.estimates
+    assert found["lo"] < rate < found["hi"]
+    assert found["p"] > 0.01
+    assert not report.warnings
+    shifted = calcli.apply(platt, rows.drop("label"), prior_shift="estimate").frame["calibrated"]
+    assert shifted.mean() == pytest.approx(found["value"], abs=1e-6)  # where the EM stands still
+    assert abs(calcli.apply(platt, rows).frame["calibrated"].mean() - rate) > 0.05
+
+
+def test_moved_features_are_told_from_moved_rates(platt: Path) -> None:
+    rows = calibrated_rows(3, 4000).with_columns(prob=pl.col("prob") * 0.5)
+    report = calcli.estimate(rows.drop("label"), artifact=platt, prior_shift="estimate")
+    assert [one.code for one in report.warnings] == ["prior-shift-contradicted"]
+    with pytest.raises(UsageError, match="needs a calibrator"):
+        calcli.estimate(rows, prior_shift="estimate")
