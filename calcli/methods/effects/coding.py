@@ -17,6 +17,7 @@ from calcli import expressions as terms
 from calcli.batch import Batch, Column, FloatArray
 from calcli.expressions import Inputs, Missing, Number, Switch, Term, Terms
 from calcli.learners.encoding import heaviest_levels, level_weights
+from calcli.methods.mbct.kernels.predict import encode_numbers
 from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, quantile_gaps, unpack_features
 from calcli.numeric.bins import run_starts
 
@@ -52,15 +53,19 @@ class Coding(CodedFeature):
     def of(self, batch: Batch, score: FloatArray) -> Codes:
         """The code of each row; `score` has the log-odds, or centred logits for each class."""
         if self.kind == "score":
-            return (np.searchsorted(self.cuts, self._scores(score), side="left") + FIRST).astype(self.dtype)
+            return self._binned(self._scores(score))
         column = batch.features[self.name]
         if (column.role == "category") is not (self.kind == "category"):
             raise ValueError(f"a {column.role} is coded as a {self.kind}")
         if self.kind == "category":
             return self.level_codes(column.levels).astype(self.dtype)[column.values.astype(np.int32, copy=False)]
-        codes = (np.searchsorted(self.cuts, column.values, side="left") + FIRST).astype(self.dtype)
-        codes[np.isnan(column.values)] = MISSING
-        return codes
+        return self._binned(column.values)
+
+    def _binned(self, values: NDArray[np.floating[Any]]) -> Codes:
+        """The codes of numbers."""
+        codes = np.empty((len(values), 1), dtype=np.uint16)
+        encode_numbers(np.ascontiguousarray(values, dtype=np.float64), self.cuts, MISSING, 0, len(values), codes, 0)
+        return codes[:, 0].astype(self.dtype)
 
     def _scores(self, score: FloatArray) -> FloatArray:
         """The log-odds, or the centred logits of its class."""

@@ -71,11 +71,12 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         [coding.of(batch, score) for coding in codings],
         list(blocks_of(range(singles), codings, classes, slopes=binary and params["slopes"] is True)),
     )
-    wide = [made.place_of(group[1], batch, singles) for group in each if group[0].kind in ("number", "score")]
-    made.blocks = [*blocks_of(wide, made.codings, classes, slopes=False), *made.blocks]
+    wide = [made.place_of(group[1], batch) for group in each]
+    wider = [place for place in wide if place >= singles and made.codings[place].kind != "category"]
+    made.blocks = [*blocks_of(wider, made.codings, classes, slopes=False), *made.blocks]
     made.sweep(ALONE)
     if (most := int(number(params, "pairs"))) > 0 and len(codings) > 1:
-        groups = [[made.place_of(coding, batch, singles) for coding in group] for group in zip(*each, strict=True)][1:]
+        groups = [[made.place_of(coding, batch) for coding in group] for group in zip(*each, strict=True)][1:]
         for pair in made.pairs(groups, most if binary else min(most, 60)):
             made.blocks.append(Block.nothing(pair, size_of(pair, made.codings), classes))
         made.sweep(TOGETHER - ALONE)

@@ -270,10 +270,10 @@ class Fit:
         self.rows.shift(codes, step, slope=block.slope)
         return float((sums[..., 1] * np.square(step)).sum())
 
-    def place_of(self, coding: Coding, batch: Batch, start: int) -> int:
-        """The place of a coding, from `start` on: the same twice, as that of a category in pairs, has one."""
-        for place in range(start, len(self.codings)):
-            if self.codings[place].same(coding):
+    def place_of(self, coding: Coding, batch: Batch) -> int:
+        """The place of a coding; the same twice, as that of a category in pairs, has one."""
+        for place, known in enumerate(self.codings):
+            if known.same(coding):
                 return place
         self.codings.append(coding)
         self.codes.append(coding.of(batch, self.rows.score))
