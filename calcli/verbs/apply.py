@@ -23,7 +23,6 @@ from calcli.models.stream import (
     write_rows,
 )
 from calcli.places import place
-from calcli.reports.measuring import class_names
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import load
 from calcli.tables.request import BadRows, ColumnsRequest, Engine, Request, check_master, open_table
@@ -210,6 +209,7 @@ def _at_new_rates(model: Model, source: Source, request: ApplyRequest, listener:
     """The calibrator for the class rates of these rows, which a note tells."""
     from calcli.models.calibrator import CalibratorModel
     from calcli.models.moved_rates import moved_rates, with_moved_rates
+    from calcli.reports.measuring import class_names
     from calcli.tables.binding import bind
 
     if not isinstance(model, CalibratorModel):

@@ -286,7 +286,7 @@ def calibrated_rows(seed: int, rows: int) -> pl.DataFrame:
 
 
 def test_without_labels_an_artifact_promises_what_labels_then_show(platt: Path) -> None:
-    rows = calibrated_rows(1, 5000)
+    rows = calibrated_rows(1, 2000)
     report = calcli.estimate(rows.drop("label"), artifact=platt, fail_if=("accuracy.lo < 0.5", "precision.hi < 0.5"))
     REPORT_SCHEMA.validate(report.to_json())
     (promised,) = report.scores
