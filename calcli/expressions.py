@@ -14,6 +14,7 @@ from functools import reduce
 from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, Role
 from calcli.numeric import links
@@ -138,6 +139,22 @@ class Lookup(Term):
     """One of 2^n values, by n conditions: each that holds adds 2^(its place) to the place of the value."""
 
     conditions: tuple[Condition, ...]
+    values: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trees(Term):
+    """The sum of the values of a row's leaves in many trees, too many nodes to be written one by one.
+
+    A line of `nodes` is a feature, a cut and the first child: codes above the cut lead to the child after it. A leaf is
+    its own child. Terms with the very same nodes lead each row to the same leaves.
+    """
+
+    codes: tuple[Term, ...]
+    """Whole numbers from 0 on."""
+
+    nodes: NDArray[np.int32]
+    roots: NDArray[np.int64]
     values: FloatArray
 
 

@@ -23,7 +23,7 @@ class Listener:
         """A stage of `total` steps starts; None where their number is not known."""
 
     def advance(self, steps: int, what: str = "") -> None:
-        """More steps are done; `what` names the last. May be called from several threads."""
+        """More steps are done; `what` names the last, or with none what begins. May be called from several threads."""
 
     def end(self) -> None:
         """The stage is over."""

@@ -76,6 +76,24 @@ def tests(repeats: int) -> None:
         print(f"| {name}, after platt on the same rows | 0.31 | 500 | {share([p <= 0.05 for p in found])} |")
 
 
+def weighted_tests(repeats: int) -> None:
+    """Both tests where a tenth of the negatives is kept, with the weight 10."""
+    print("\n# The same with weights by label, 1:10\n\n| test | log-odds | rows | rejects | no p-value |")
+    print("| --- | --- | --- | --- | --- |")
+    scores = {**SCORES, "N(-5.95, 1.2), a rate of 0.5 %": lambda rng, rows: rng.normal(-5.95, 1.2, rows)}
+    for name, test in {"hosmer_lemeshow": hosmer_lemeshow, "spiegelhalter_z": spiegelhalter_z}.items():
+        for score, drawn in scores.items():
+            for rows in (1000, 5000):
+                found = []
+                for seed in range(repeats):
+                    prob, label, weight = labelled(np.random.default_rng([seed, rows]), drawn, "label, 1:10", rows)
+                    found.append(test(Scored(label, prob, weight), Options()).p)
+                known = [p for p in found if p is not None]
+                rejects = share([p <= 0.05 for p in known]) if known else "-"
+                missing = f"{1.0 - len(known) / len(found):.0%}"
+                print(f"| `{name}` | {score} | {rows:,} | {rejects} | {missing} |", flush=True)
+
+
 def smooth(repeats: int) -> None:
     """`smooth_ece` beside labels drawn from the score."""
     chosen = (find("smooth_ece"),)
@@ -205,6 +223,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     tests(30 if quick else 400)
     smooth(30 if quick else 150)
+    weighted_tests(30 if quick else 200)
     intervals(30 if quick else 1000)
     targets(10 if quick else 300)
     saved(10 if quick else 500)

@@ -93,7 +93,7 @@ WEIGHT_KIND = column(
     "--weight-kind KIND",
     "counts: the row stands for that many identical rows; importance: only the ratios of weights matter. By default "
     "as in the artifact, or importance.",
-    kind=Literal["counts", "importance"] | None,
+    kind=Literal["importance", "counts"] | None,
 )
 POSITIVE = column("--positive LABEL", "The positive class; the score is its probability.")
 CLASSES = column("--classes A,B,...", "All classes, in order.", convert=to.names)

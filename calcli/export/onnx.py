@@ -35,6 +35,7 @@ from calcli.expressions import (
     Steps,
     Switch,
     Term,
+    Trees,
 )
 
 OPSET = 17
@@ -147,9 +148,46 @@ class _Writer:
                 name = self._chosen(self._place(x, keys), (*values, otherwise))
             case Lookup(conditions, values):
                 name = self._node("Gather", self._constant(values), self._index(conditions))
+            case Trees(_, _, _, values):
+                found = self._node("Gather", self._constant(values), self._leaves(node))
+                name = self._node("ReduceSum", found, self._constant(np.array([1], dtype=np.int64)), keepdims=0)
             case _:
                 raise TypeError(f"no term: {node!r}")
         return name
+
+    def _leaves(self, trees: Trees) -> str:
+        """The number of each row's leaf in each tree: an ensemble whose trees each have an output of their own.
+
+        It computes in float32, in which such numbers are exact; their values are added up in float64.
+        """
+        if id(trees.nodes) in self._names:
+            return self._names[id(trees.nodes)]
+        column = self._constant(np.array([-1, 1], dtype=np.int64))
+        codes = [self._node("Reshape", self._node("Cast", self.of(one), to=1), column) for one in trees.codes]
+        feature, cut, first = trees.nodes.T.astype(np.int64)
+        number = np.arange(len(feature))
+        tree = np.repeat(np.arange(len(trees.roots)), np.diff(np.append(trees.roots, len(feature))))
+        within, child = number - trees.roots[tree], first - trees.roots[tree]
+        leaf = first == number
+        found = self._node(
+            "TreeEnsembleRegressor",
+            self._node("Concat", *codes, axis=1),
+            domain="ai.onnx.ml",
+            n_targets=len(trees.roots),
+            nodes_treeids=tree.tolist(),
+            nodes_nodeids=within.tolist(),
+            nodes_featureids=feature.tolist(),
+            nodes_modes=np.where(leaf, "LEAF", "BRANCH_LEQ").tolist(),
+            nodes_values=np.where(leaf, 0.0, cut).tolist(),
+            nodes_truenodeids=np.where(leaf, 0, child).tolist(),
+            nodes_falsenodeids=np.where(leaf, 0, child + 1).tolist(),
+            target_treeids=tree[leaf].tolist(),
+            target_nodeids=within[leaf].tolist(),
+            target_ids=tree[leaf].tolist(),
+            target_weights=number[leaf].astype(np.float64).tolist(),
+        )
+        self._names[id(trees.nodes)] = self._node("Cast", found, to=7)
+        return self._names[id(trees.nodes)]
 
     def _condition(self, node: Condition) -> str:
         name: str

@@ -32,6 +32,7 @@ from calcli.expressions import (
     Switch,
     Term,
     Terms,
+    Trees,
 )
 
 FEW = 4
@@ -105,7 +106,7 @@ def _subterms(node: Term | Condition) -> Iterator[Term]:
         case Arithmetic(_, left, right) | Compared(_, left, right):
             yield left
             yield right
-        case Function(_, arguments) | Codes(arguments):
+        case Function(_, arguments) | Codes(arguments) | Trees(arguments):
             yield from arguments
         case Choice(cases, otherwise):
             for condition, then in cases:

@@ -143,6 +143,9 @@ class Chosen:
     where the choice has made that fit.
     """
 
+    whole: State | None = None
+    """The state of all rows, where the choice has come to it: then nothing is fitted again."""
+
 
 class ExtendedMethod(Method, Protocol):
     """The optional functions of a method; its `MethodSpec` says which ones it has."""

@@ -3,12 +3,15 @@
 Trees add to the log-odds z' = a z + b of Platt scaling (more than two classes: to the log-probabilities of structured
 matrix scaling) and may split on the score as well. Their number is chosen by cross-validation of the log-loss, zero
 among the candidates: trees must beat the scaled score by a standard error.
+
+The models of that cross-validation are kept, where each row was held out once: the mean of their log-odds is better
+than one model of all rows, and nothing is fitted anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,6 +46,10 @@ SCORE = "calibrated score"
 
 _BLOB = "model.cbm"
 _LEVELS = "levels"
+_BAGS = "bags"
+
+LEAST_BAGS = 3
+"""From so many folds on, the models of all are kept: each has seen two thirds of the rows or more."""
 
 
 def _encoding(prior: float, borders: int) -> Mapping[str, Any]:
@@ -90,7 +97,11 @@ takes one up to 200 rounds and ten above, so that the rounds would be chosen for
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     rows = distinct(batch, seed)
     if params["rounds"] == "auto":
-        rounds = _rounds(_trials(rows, params, seed, held_out_splits(rows)))
+        splits = held_out_splits(rows)
+        trials = _trials(rows, params, seed, splits)
+        rounds = _rounds(trials)
+        if params["bags"] is True and _each_held_out_once(splits) and (kept := _mean_of(trials, rounds)):
+            return kept
     else:
         rounds = int(number(params, "rounds"))
     boosting, start = _Boosting.of(params, rows, seed), _scaled(rows)
@@ -99,13 +110,35 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
 
 
 def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: Sequence[Split]) -> Chosen:
-    """The number of rounds, by the last split if it is enough; if its trial reached them, that is its model already."""
-    if params["rounds"] != "auto" or (last := enough(batch, splits)) is None:
+    """The number of rounds by the last split, if it is enough; or by all, if each row is held out by one.
+
+    The trial of a split is its fit. Of several, each has the rounds that the others prefer, so that no row takes part
+    in a choice by which it is judged; the calibrator of all rows is their mean.
+    """
+    if params["rounds"] != "auto":
         return Chosen()
-    trials = _trials(batch, params, seed, [last])
+    if params["bags"] is True and _each_held_out_once(splits):
+        trials = _trials(batch, params, seed, splits)
+        rounds = _rounds(trials)
+        states = {place: trial.state(_rounds(_without(trials, place))) for place, trial in enumerate(trials)}
+        return Chosen({"rounds": rounds}, states, _mean_of(trials, rounds))
+    if (last := enough(batch, splits)) is None:
+        return Chosen()
+    (trial,) = trials = _trials(batch, params, seed, [last])
     rounds = _rounds(trials)
-    state = trials[0].state(rounds)
-    return Chosen({"rounds": rounds}, {} if state is None else {len(splits) - 1: state})
+    return Chosen({"rounds": rounds}, {len(splits) - 1: trial.state(rounds)} if trial.reaches(rounds) else {})
+
+
+def _each_held_out_once(splits: Sequence[Split]) -> bool:
+    """Whether these are the folds of a cross-validation, of which each fit has seen two thirds of the rows or more."""
+    if len(splits) < LEAST_BAGS:
+        return False
+    held_out = np.sum([split.test for split in splits], axis=0)
+    return bool((held_out == 1).all()) and all((split.train != split.test).all() for split in splits)
+
+
+def _without(trials: Sequence[_Trial], place: int) -> list[_Trial]:
+    return [*trials[:place], *trials[place + 1 :]]
 
 
 def holds(classes: int) -> Rules:
@@ -113,6 +146,11 @@ def holds(classes: int) -> Rules:
 
 
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
+    each = [_predicted(one, batch) for one in _bags(state)]
+    return each[0] if len(each) == 1 else probabilities(np.mean([scores(prob) for prob in each], axis=0))
+
+
+def _predicted(state: State, batch: Batch) -> FloatArray:
     start, model = _parts(state)
     if model is None:
         return start.predict(Batch(batch.score))
@@ -125,6 +163,14 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
+    each = [_formula(one, score, features) for one in _bags(state)]
+    if len(each) == 1:
+        return each[0]
+    sums = map(total, zip(*(terms.scores(prob) for prob in each), strict=True))
+    return terms.probabilities(tuple(one / float(len(each)) for one in sums))
+
+
+def _formula(state: State, score: Terms, features: Inputs) -> Terms:
     start, model = _parts(state)
     prob = formula_of(start, score, {})
     if model is None:
@@ -147,19 +193,35 @@ def explain(state: State) -> tuple[Section, ...]:
     """The importance of each feature for the output of the trees."""
     if not state.blobs:
         return (Section("boost", (), (), "No trees: the scaled score is as good."),)
-    model = _parts(state)[1]
-    if model is None:
-        raise ValueError("it holds no model")
-    importances = zip(model.feature_names_, state.array("importances").tolist(), strict=True)
-    rows = sorted(importances, key=lambda item: (-item[1], item[0]))
-    note = (
-        f"{model.tree_count_} trees. Importance of each feature for their correction of the scaled score, in percent."
-    )
+    bags = _bags(state)
+    importance: dict[str, float] = {}
+    count = 0
+    for one in bags:
+        model = _parts(one)[1]
+        if model is None:
+            raise ValueError("it holds no model")
+        count += model.tree_count_
+        for name, value in zip(model.feature_names_, one.array("importances").tolist(), strict=True):
+            importance[name] = importance.get(name, 0.0) + value / len(bags)
+    rows = sorted(importance.items(), key=lambda item: (-item[1], item[0]))
+    of_models = f" in {len(bags)} models, each of other rows, whose log-odds are averaged" if len(bags) > 1 else ""
+    note = f"{count} trees{of_models}. Importance of each feature for their correction of the scaled score, in percent."
     return (Section("features", ("feature", "importance"), tuple(rows), note),)
 
 
 def contributions(state: State, batch: Batch, rows: IntArray, background: IntArray) -> Contributions | None:
     """Contributions by shap's explainer of trees, with the move of the score by scaling; None without trees."""
+    bags = _bags(state)
+    each = [found for one in bags if (found := _contributions(one, batch, rows, background)) is not None]
+    if len(each) < len(bags):
+        return None
+    if len(each) == 1:
+        return each[0]
+    base, values = (np.mean([getattr(one, part) for one in each], axis=0) for part in ("base", "values"))
+    return Contributions(each[0].names, base if each[0].values.ndim > 2 else float(base), values)
+
+
+def _contributions(state: State, batch: Batch, rows: IntArray, background: IntArray) -> Contributions | None:
     start, model = _parts(state)
     if model is None:
         return None
@@ -251,12 +313,14 @@ class _Trial:
         losses += [losses[-1]] * (1 + boosting.course.most // EVERY - len(losses))
         return cls(boosting, seen, unseen, start, model, np.stack(losses))
 
-    def state(self, rounds: int) -> State | None:
-        """The state that `fit` gives for so many rounds on the rows that were seen; None if these were not reached."""
-        model = self.model if rounds else None
-        if model is not None:
-            if model.tree_count_ < rounds:
-                return None
+    def reaches(self, rounds: int) -> bool:
+        """Whether `state` is what `fit` gives for so many rounds on the rows that were seen."""
+        return rounds == 0 or self.model is None or bool(self.model.tree_count_ >= rounds)
+
+    def state(self, rounds: int) -> State:
+        """The state of the first rounds, or of all if they are fewer."""
+        model = self.model.copy() if rounds and self.model is not None else None
+        if model is not None and model.tree_count_ > rounds:
             model.shrink(rounds)
         return _state(self.start, model, self.boosting, self.seen)
 
@@ -269,6 +333,21 @@ def _trials(rows: Batch, params: Params, seed: int, splits: Iterable[Split]) -> 
 def _rounds(trials: Sequence[_Trial]) -> int:
     """The number of rounds of least held-out loss."""
     return EVERY * best([trial.losses for trial in trials], [trial.unseen for trial in trials])
+
+
+def _mean_of(trials: Sequence[_Trial], rounds: int) -> State | None:
+    """The state whose log-odds are the mean of those of all trials; None where one of them has no trees."""
+    if rounds == 0 or any(trial.model is None for trial in trials):
+        return None
+    whole = nest({str(place): trial.state(rounds) for place, trial in enumerate(trials)})
+    return replace(whole, params={**whole.params, SETTINGS: {"rounds": rounds}, _BAGS: len(trials), "rounds": rounds})
+
+
+def _bags(state: State) -> list[State]:
+    """The states whose log-odds are averaged."""
+    if _BAGS not in state.params:
+        return [state]
+    return [*unnest(state, map(str, range(int(state.number(_BAGS))))).values()]
 
 
 def _pool(rows: Batch, start: FittedMethod, order: IntArray) -> Pool:

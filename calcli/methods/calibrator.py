@@ -303,7 +303,11 @@ def settle(
     if spec.chooses and not spec.lacks_columns(batch) and len(_counting(batch)) == len(batch) > 0:
         chosen = spec.load().choose(batch, sides, params, seed, splits)
     seconds = time.perf_counter() - started
-    fitted = fit(spec, batch, {**params, **chosen.settings}, sides=sides, seed=seed)
+    if chosen.whole is None:
+        fitted = fit(spec, batch, {**params, **chosen.settings}, sides=sides, seed=seed)
+    else:
+        rows = _rows(len(batch), float(batch.weights.sum()))
+        fitted = FittedMethod(spec, batch.classes, rows, chosen.whole, sides=sides.only(spec.keeps))
     of_splits = {}
     for place, state in chosen.states.items():
         weight = batch.weights[splits[place].train]

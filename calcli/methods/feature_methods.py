@@ -55,7 +55,6 @@ MBCT = MethodSpec(
     explains=True,
     closed_form=True,
     sums="levels",
-    auto="binary",
     params=(
         choice("link", "auto", f"z' = z + b or p' = k p in a leaf; {_CHOSEN}", "odds", "linear", "auto"),
         integer("trees", "auto", f"the maximum number of trees; {_CHOSEN}", 0, 1000, *_AUTO),
@@ -128,7 +127,6 @@ HETEROGENEOUS = MethodSpec(
     closed_form=True,
     extras=("cell",),
     explains=True,
-    auto="yes",
     params=(
         choice(
             "partition", "forest", "one tree, the mean of several, or a boosted sequence", "tree", "forest", "boosted"
@@ -201,6 +199,7 @@ EFFECTS = MethodSpec(
     closed_form=True,
     explains=True,
     contributes=True,
+    auto="yes",
     params=(
         integer("pairs", 200, "the maximum number of pairs of features with effects (60 for more classes)", 0, 2000),
         integer("bins", 32, "number of bins, of equal mass, of a numeric feature", 2, 1000),
@@ -235,10 +234,35 @@ BOOST = MethodSpec(
         integer("depth", 4, "depth of each tree", 1, 10),
         number("rate", "auto", "learning rate; auto is 0.05 for two classes, 0.1 for more", 0.001, 1, *_AUTO),
         number("l2", 3.0, "L2 penalty on the values of leaves", 0, 1e6),
+        boolean("bags", True, "keep the models of the folds that chose the rounds, averaged; else one of all rows"),
     ),
 )
 
-TREES = (EFFECTS, MBCT, HETEROGENEOUS, BOOST)
+FOREST = MethodSpec(
+    name="forest",
+    family="trees",
+    target="calcli.methods.forest.forest",
+    summary="the mean label rates of many randomised trees, mixed with the scaled score",
+    reference="Geurts, Ernst & Wehenkel 2006",
+    simplicity=25,
+    multiclass="native",
+    needs_features=True,
+    closed_form=True,
+    explains=True,
+    chooses=True,
+    auto="yes",
+    params=(
+        integer("trees", 100, "number of trees", 1, 1000),
+        number("min_rows", 3.0, "the minimum weight of a leaf", 1, 1e9),
+        integer(
+            "tries", "auto", "the features that a node tries; auto is twice the root of their number", 1, 1000, *_AUTO
+        ),
+        integer("bins", 64, "number of bins, of equal mass, of a number and of the score", 2, 1000),
+        number("weight", "auto", "that of the forest beside the scaled score; if auto, by rows not seen", 0, 1, *_AUTO),
+    ),
+)
+
+TREES = (EFFECTS, MBCT, HETEROGENEOUS, BOOST, FOREST)
 
 CCL = MethodSpec(
     name="ccl",

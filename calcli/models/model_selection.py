@@ -173,6 +173,7 @@ class Progress:
             once = self._work.settle or gathers_once(spec, self._work.batch, self._work.splits)
             for splits in [tuple(every)] if once else [(split,) for split in every]:
                 if not self._errors[candidate] and not self._folds[candidate].keys() >= set(splits):
+                    self._advance(candidate, 0, "fitting")
                     yield FoldTask(candidate, splits)
 
     def follow(self, events: Generator[Event, None, None]) -> None:

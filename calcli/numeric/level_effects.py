@@ -14,7 +14,7 @@ import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.numeric.bins import mass_edges, totals
-from calcli.numeric.links import probabilities
+from calcli.numeric.links import log_odds, probabilities, sigmoid
 
 KNOTS = 33
 """The most knots; where values are few, every second value is one."""
@@ -22,8 +22,11 @@ KNOTS = 33
 SCORE_BINS = 64
 """Scores are recalibrated in so many bins of equal mass."""
 
-LARGER = 4.0
+LARGER = 3.0
 """Values are a quantity if the variance of its effects is so many times that of effects beside its order."""
+
+FARTHEST = 3.0
+"""The order moves rates by so much log-odds at most."""
 
 FEWEST = 4
 """The fewest values that are told apart from their order."""
@@ -38,6 +41,9 @@ class LevelEffects(NamedTuple):
     variance: float
     """Their variance."""
 
+    values: int
+    """How many values there are."""
+
     of_order: float
     """The variance of effects, of each value its own, that would make the order matter as much as it does."""
 
@@ -48,14 +54,18 @@ class LevelEffects(NamedTuple):
 
 
 class Residuals(NamedTuple):
-    """Labels less the rate in the bin of their score, with their variances and fourth cumulants.
+    """Labels, and the rates of the bins of their scores, of which each column takes off what its order says."""
 
-    Each has the shape (classes, rows), with a single class where there are two.
-    """
+    label: FloatArray
+    rate: FloatArray
+    """`label`, `rate`: of shape (classes, rows), a single class where there are two."""
 
-    residual: FloatArray
-    variance: FloatArray
-    cumulant: FloatArray
+    weight: FloatArray
+    counts: bool
+    """Whether weights are numbers of rows."""
+
+    effect: float = 1.0
+    """How many times the variance of sums is that over independent rows."""
 
     @classmethod
     def of(cls, batch: Batch, *, counts: bool, units: IntArray | None = None) -> Residuals:
@@ -66,42 +76,67 @@ class Residuals(NamedTuple):
         weight = batch.weights if counts else batch.weights / max(float(batch.weights.mean()), 1e-300)
         prob = probabilities(batch.score)
         classes = [(prob, 1)] if prob.ndim == 1 else list(zip(prob.T, range(prob.shape[1]), strict=True))
-        found = [_residuals(one, batch.labels == label, weight, counts=counts) for one, label in classes]
-        residuals = cls(*(np.array(part) for part in zip(*found, strict=True)))
-        return residuals if units is None else residuals._of_units(units)
+        label = np.array([batch.labels == one for _, one in classes], dtype=np.float64)
+        rate = np.array([_rates(of_class, one, weight) for (of_class, _), one in zip(classes, label, strict=True)])
+        residuals = cls(label, rate, weight, counts)
+        return residuals if units is None else residuals._replace(effect=residuals._effect_of(units))
 
-    def _of_units(self, units: IntArray) -> Residuals:
-        place = np.unique(units, return_inverse=True)[1]
-        together = sum(float(np.square(totals(place, one)).sum()) for one in self.residual)
-        effect = max(1.0, together / max(float(np.square(self.residual).sum()), 1e-300))
-        return Residuals(self.residual, self.variance * effect, self.cumulant * effect**2)
+    def _effect_of(self, units: IntArray) -> float:
+        residual, place = self.weight * (self.label - self.rate), np.unique(units, return_inverse=True)[1]
+        together = sum(float(np.square(totals(place, one)).sum()) for one in residual)
+        return max(1.0, together / max(float(np.square(residual).sum()), 1e-300))
 
     def effects(self, values: FloatArray) -> LevelEffects | None:
         """The effects of a column's values, NaN where there is none; None where there are too few to tell."""
         present = ~np.isnan(values)
         levels, place = np.unique(values[present], return_inverse=True)
-        sums = [
-            [totals(place, part[present], len(levels)) for part in of_class] for of_class in zip(*self, strict=True)
-        ]
-        parts = [_effects(*of_class) for of_class in sums]
+        if len(levels) < FEWEST:
+            return None
+        classes = zip(self.label, self.rate, strict=True)
+        parts = [self._of_class(one[present], rate[present], place, self.weight[present]) for one, rate in classes]
         left, chance, variance, scale, order, scale_of_order = np.sum(parts, axis=0)
         if min(chance, variance, scale) <= 0.0:
             return None
         # Sums of classes depend on each other.
-        classes = len(parts)
-        variance *= 1.0 if classes == 1 else classes / (classes - 1.0)
+        variance *= 1.0 if len(parts) == 1 else len(parts) / (len(parts) - 1.0)
         z = _standardised(1.0 + left / chance, 2.0 * chance**2 / variance)
-        return LevelEffects(z, left / scale, order / scale_of_order if scale_of_order > 0.0 else 0.0)
+        return LevelEffects(z, left / scale, len(levels), order / scale_of_order if scale_of_order > 0.0 else 0.0)
+
+    def _of_class(self, label: FloatArray, rate: FloatArray, place: IntArray, weight: FloatArray) -> FloatArray:
+        """How far squares of sums by value exceed chance, chance, its variance, and what a unit of variance would add;
+        how far the order exceeds chance, and what a unit of variance would add to that.
+
+        A value weighs as it can tell an effect from chance: less where rows are few, and no more where they are many.
+        """
+        r, v, _ = self._sums(label, rate, place, weight)
+        whole, of_whole = (r**2 - v) / (1.0 + 2.0 * v), v**2 / (1.0 + 2.0 * v)
+        # With the order in their rates, rows have the variance that they would have if it were all that matters.
+        moved = np.clip(_order(r, v)[0], -FARTHEST, FARTHEST)
+        rate = sigmoid(log_odds(np.clip(rate, 1e-9, 1.0 - 1e-9)) + moved[place])
+        r, v, cumulant = self._sums(label, rate, place, weight)
+        fitted, free = _order(r, v)
+        share, chance = 1.0 / (1.0 + 2.0 * v), v * free
+        left, scale = share @ ((r - v * fitted) ** 2 - chance), share @ (v * chance)
+        # Without what the order took, sums share their freedom: together they vary as fewer that share nothing.
+        variance = share**2 @ (2.0 * v * chance + np.maximum(cumulant, 0.0))
+        return np.array([left, share @ chance, variance, scale, whole.sum() - left, of_whole.sum() - scale])
+
+    def _sums(self, label: FloatArray, rate: FloatArray, place: IntArray, weight: FloatArray) -> list[FloatArray]:
+        """The residuals of each value, their variance and their fourth cumulant."""
+        variance = rate * (1.0 - rate)
+        square, fourth = (weight, weight) if self.counts else (weight**2, weight**4)
+        return [
+            totals(place, weight * (label - rate)),
+            totals(place, square * variance) * self.effect,
+            totals(place, fourth * variance * (1.0 - 6.0 * variance)) * self.effect**2,
+        ]
 
 
-def _residuals(
-    prob: FloatArray, label: np.ndarray, weight: FloatArray, *, counts: bool
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _rates(prob: FloatArray, label: FloatArray, weight: FloatArray) -> FloatArray:
+    """The rate of the bin of each score."""
     place = np.searchsorted(mass_edges(prob, SCORE_BINS)[1:-1], prob, side="right")
-    rate = (totals(place, weight * label) / np.maximum(totals(place, weight), 1e-300))[place]
-    variance = rate * (1.0 - rate)
-    square, fourth = (weight, weight) if counts else (weight**2, weight**4)
-    return weight * (label - rate), square * variance, fourth * variance * (1.0 - 6.0 * variance)
+    rate: FloatArray = (totals(place, weight * label) / np.maximum(totals(place, weight), 1e-300))[place]
+    return rate
 
 
 def _standardised(ratio: float, freedom: float) -> float:
@@ -110,27 +145,10 @@ def _standardised(ratio: float, freedom: float) -> float:
     return (math.cbrt(max(ratio, 0.0)) - 1.0 + spread) / math.sqrt(spread)
 
 
-def _effects(r: FloatArray, v: FloatArray, cumulant: FloatArray) -> FloatArray:
-    """Sums over values, of their sums of residuals: how far squares exceed chance, chance, its variance, and how far a
-    unit of variance would make them exceed it; how far the order does, and what a unit of variance would add to that.
-
-    A value weighs as it can tell an effect from chance: less where its rows are few, and no more where they are many.
+def _order(r: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The effect of each value by a function of the order, by weighted least squares, and the share of the variance of
+    its sum that is left free.
     """
-    seen = v > 0.0
-    r, v, cumulant = r[seen], v[seen], cumulant[seen]
-    if len(v) < FEWEST:
-        return np.zeros(6)
-    beside, free = _beside_order(r, v)
-    weight, chance = 1.0 / (1.0 + 2.0 * v), v * free
-    left, whole = weight @ (beside**2 - chance), weight @ (r**2 - v)
-    # Without what the order took, sums share their freedom: together they vary as fewer that share nothing.
-    variance = weight**2 @ (2.0 * v * chance + np.maximum(cumulant, 0.0))
-    scale, of_whole = weight @ (v * chance), weight @ v**2
-    return np.array([left, weight @ chance, variance, scale, whole - left, of_whole - scale])
-
-
-def _beside_order(r: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The rest of each sum beside a function of the order, by weighted least squares, and its share of the variance."""
     # Each value lies between two knots: `share` of the way from the one before it to the next.
     knots = _knots(v)
     at = np.arange(len(v))
@@ -144,7 +162,8 @@ def _beside_order(r: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]
     inverse = np.linalg.pinv(products, hermitian=True)
     fitted = inverse @ sum(totals(one, r * of_one, len(knots)) for one, of_one in hats)
     leverage = v * sum(both * inverse[one, other] for one, other, both in pairs)
-    return r - v * sum(of_one * fitted[one] for one, of_one in hats), np.clip(1.0 - leverage, 0.0, 1.0)
+    effect: FloatArray = sum(of_one * fitted[one] for one, of_one in hats)
+    return effect, np.clip(1.0 - leverage, 0.0, 1.0)
 
 
 def _knots(v: FloatArray) -> IntArray:

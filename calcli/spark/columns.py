@@ -19,7 +19,7 @@ from calcli.export.dialects import find, quoted
 from calcli.export.sql import stem_of
 from calcli.export.subexpressions import bottom_up, inputs, steps
 from calcli.export.writer import Writer
-from calcli.expressions import Lookup, Term
+from calcli.expressions import Lookup, Term, Trees
 from calcli.models.base import Given, Model, Scale
 from calcli.models.calibrator import load
 from calcli.models.columns import CalibratedColumns
@@ -167,8 +167,8 @@ MOST_TERMS = 1_000
 
 
 def is_short(outputs: Mapping[str, Term]) -> bool:
-    """Whether Spark can plan the formula within seconds; each value of a look-up counts as a term."""
-    counts = (len(one.values) if isinstance(one, Lookup) else 1 for one in bottom_up(outputs.values()))
+    """Whether Spark can plan the formula within seconds; each value of a look-up or of trees counts as a term."""
+    counts = (len(one.values) if isinstance(one, Lookup | Trees) else 1 for one in bottom_up(outputs.values()))
     return sum(counts) <= MOST_TERMS
 
 

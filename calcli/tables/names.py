@@ -26,6 +26,10 @@ STANDARD_ERRORS = 2.33
 """Integers are names if the effects of their values beside their order are so far above chance, as those of one
 quantity in a hundred are."""
 
+FEW = 16
+"""Fewer values are names by the name of their column alone: methods tell each from the others as numbers too, and of so
+few the effects of a step in their order look like those of names."""
+
 WORDS = frozenset(
     ["id", "ids", "code", "codes", "key", "hash", "uuid", "zip", "zipcode", "postcode", "plz", "category"]
 )
@@ -75,7 +79,9 @@ def _are_names(name: str, effects: LevelEffects | None) -> bool:
     """Whether integers are names, by their effects and by the name of their column."""
     last = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)[-1:]
     named = bool(last) and last[0].lower() in WORDS
-    return effects is not None and effects.z >= (0.0 if named else STANDARD_ERRORS) and effects.beside_order
+    if effects is None or not (named or effects.values >= FEW):
+        return False
+    return effects.z >= (0.0 if named else STANDARD_ERRORS) and effects.beside_order
 
 
 def _some_rows(source: Source, binding: Binding, unit: str | None) -> tuple[Batch, IntArray | None]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from calcli import extras
 from calcli.errors import UsageError
-from calcli.expressions import Term
+from calcli.expressions import Term, Trees
 from calcli.models.base import ColumnOptions, Given, Model, Scale, open_model
 from calcli.tables.request import Request
 from calcli.version import VERSION
@@ -76,6 +76,7 @@ def export(request: ExportRequest) -> str:
     """The calibrator as text; ONNX is none, and has `export_onnx`."""
     model = open_model(request.artifact)
     outputs = calibrated_terms(model, request.column, request.scale)
+    _check_size(outputs)
     if request.to == "json":
         from calcli.export.document import document
 
@@ -101,6 +102,19 @@ def export_onnx(request: ExportRequest) -> bytes:
         if not np.allclose(of_found, wanted, rtol=0, atol=tolerance, equal_nan=True):
             raise RuntimeError("the ONNX model does not give what apply gives")
     return content
+
+
+def _check_size(outputs: Mapping[str, Term]) -> None:
+    """Refuse a forest that is too large to be written node by node."""
+    from calcli.export.subexpressions import bottom_up
+
+    forests = {id(one.nodes): one for one in bottom_up(outputs.values()) if isinstance(one, Trees)}
+    nodes = sum(len(one.nodes) for one in forests.values())
+    if nodes:
+        raise UsageError(
+            f"the calibrator holds a forest of {nodes:,} nodes, too many for SQL and JSON",
+            hint="export it with --to onnx, or fit another method, such as effects",
+        )
 
 
 def dialects() -> Mapping[str, str]:

@@ -94,8 +94,8 @@ USAGE = [
     (("--debug", "fit"), "no option --debug; options of a command stand after its name;"),
     (("fit", "x", "--metod", "platt"), "no option --metod; did you mean --method?; see: calcli fit --help"),
     (
-        ("evaluate", "test.csv", "-o", "x.json"),
-        "no option -o; evaluate writes to standard output: --format json > FILE; see: calcli evaluate --help",
+        ("methods", "-o", "x.json"),
+        "no option -o; methods writes to standard output: --format json > FILE; see: calcli methods --help",
     ),
     (("evaluate", "test.csv", "-z"), "no option -z; evaluate has none like it; see: calcli evaluate --help"),
     (("fit",), "fit needs a table: a file, a glob, a directory, or - for standard input;"),

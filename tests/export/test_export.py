@@ -59,6 +59,8 @@ def visits_with_cells(level: str, **given: Any) -> pl.DataFrame:
         (2, "effects", {}),
         (3, "effects", {"pairs": 5}),
         (2, "boost", {"rounds": 30, "depth": 3}),
+        (2, "forest", {"trees": 3, "min_rows": 40, "weight": 0.6}),
+        (3, "forest", {"trees": 2, "min_rows": 40, "weight": 0.6}),
         (3, "boost", {"rounds": 20}),
         (2, "ccl", {"embedding": "features", "clusters": 12, "temperature": 1.0, "tau": 20}),
         (2, "ccl", {"embedding": "features", "clusters": 4, "temperature": 0.0, "tau": 0, "inner": "isotonic"}),
@@ -76,6 +78,13 @@ def test_features_too(here: Path, classes: int, method: str, given: dict[str, An
     if given.get("partition") in ("forest", "tree") and classes == 2:  # of others the expression is too long
         assert_same(in_duckdb(table, ExportRequest("kept")), expected)
     assert_same(interpreter("kept", table), expected)
+
+
+@pytest.mark.parametrize("language", ["sql", "json"])
+def test_a_large_forest_is_refused_in_a_line(here: Path, language: Any) -> None:
+    calcli.fit(visits(1500), method="forest", params={"weight": 0.6}, output="kept", holdout="none")
+    with pytest.raises(UsageError, match=r"holds a forest of [\d,]+ nodes, too many for SQL and JSON"):
+        export(ExportRequest("kept", to=language))
 
 
 def test_a_condition_of_many_levels_joins_nothing(here: Path) -> None:

@@ -41,6 +41,7 @@ FITS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "heterogeneous": ("heterogeneous", 0, {"partition": "tree", "depth": 2, "min_rows": 40, "leaf": "isotonic"}),
     "effects": ("effects", 0, {"pairs": 3}),
     "boost": ("boost", 0, {"rounds": 5}),
+    "forest": ("forest", 0, {"trees": 3, "min_rows": 40, "weight": 0.6}),
     "ccl": ("ccl", 0, {"embedding": "features", "clusters": 3, "temperature": 1.0, "tau": 20}),
     "pool": ("pool", 0, {"members": "platt,isotonic,boost", "weights": "0.3,0.3,0.4"}),
 }

@@ -60,6 +60,7 @@ FEATURED = {
     "heterogeneous": {"partition": "tree", "tau": "5"},
     "effects": {"pairs": "3"},
     "boost": {"rounds": "20"},
+    "forest": {"trees": "20", "weight": "0.6"},
     "ccl": {"embedding": "features", "clusters": "9", "temperature": "1", "tau": "9"},
 }
 

@@ -17,7 +17,8 @@ from calcli.methods import boost, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.trees.held_out_choice import held_out_splits
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
-from calcli.numeric.seeded import class_order
+from calcli.numeric.seeded import Split, class_order, in_turn
+from calcli.state import unnest
 from tests.support import methods
 from tests.support.cases import ordinary
 from tests.support.methods import alone, log_loss, loss_of
@@ -139,6 +140,46 @@ def test_rounds_are_those_of_least_held_out_loss() -> None:
     assert abs(rounds.index(least) - np.searchsorted(rounds, chosen)) <= 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", [2, 3])
+def test_folds_are_kept_as_the_mean_of_their_log_odds(classes: int) -> None:
+    """Beside models that are fitted on the rows of each fold alone, with the rounds that were chosen."""
+    train, test = shops(1500, classes), shops(300, classes, seed=1)
+    model = fitted(train)
+    params = ROW.resolve({"rounds": model.settings["rounds"]})
+    rows = boost.distinct(train, 0)
+    states = [boost.fit(rows.take(split.train), NO_SIDE_INPUTS, params, 0) for split in held_out_splits(rows)]
+    mean = np.mean([scores(boost.predict(state, test, NO_SIDE_INPUTS)) for state in states], axis=0)
+    assert len(states) == 5
+    np.testing.assert_allclose(model.predict(test), probabilities(mean), rtol=1e-9)
+    (section,) = model.explain([str(index) for index in range(classes)])
+    assert sum(float(str(row[1])) for row in section.rows) == pytest.approx(100)
+    one = fitted(train, bags=False)
+    np.testing.assert_array_equal(one.predict(test), fitted(train, rounds=model.settings["rounds"]).predict(test))
+
+
+def test_chosen_by_given_folds_each_is_judged_by_rounds_that_the_others_prefer() -> None:
+    """Nothing is fitted again: the model of a split is a fit on its rows, and that of all rows is their mean."""
+    train = shops(1500)
+    splits = in_turn(np.arange(len(train)) % 5, 5)
+    found = boost.choose(train, NO_SIDE_INPUTS, ROW.resolve(), 0, splits)
+    assert found.whole is not None
+    assert sorted(found.states) == [0, 1, 2, 3, 4]
+    for place, state in found.states.items():
+        params = ROW.resolve({"rounds": state.params["rounds"]})
+        alone_fitted = boost.fit(train.take(splits[place].train), NO_SIDE_INPUTS, params, 0)
+        expected = boost.predict(alone_fitted, train, NO_SIDE_INPUTS)
+        np.testing.assert_allclose(boost.predict(state, train, NO_SIDE_INPUTS), expected, rtol=1e-9)
+    each = [
+        scores(boost.predict(part, train, NO_SIDE_INPUTS)) for part in unnest(found.whole, map(str, range(5))).values()
+    ]
+    np.testing.assert_allclose(
+        boost.predict(found.whole, train, NO_SIDE_INPUTS), probabilities(np.mean(each, axis=0)), rtol=1e-9
+    )
+    forward = [Split(np.arange(1500) < 300 * index, np.arange(1500) // 300 == index) for index in range(1, 5)]
+    assert boost.choose(train, NO_SIDE_INPUTS, ROW.resolve(), 0, forward).whole is None
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_model_of_few_rounds_is_the_beginning_of_one_of_many(classes: int) -> None:
     """Else the number of rounds would be chosen for other trees than those that are grown."""
@@ -184,7 +225,7 @@ def test_a_feature_may_be_named_as_the_score_is() -> None:
 
 
 def test_what_the_trees_go_by_is_told() -> None:
-    train = shops()
+    train = shops(effect=2.0)
     columns = {**train.features, "noise": Column("number", np.random.default_rng(2).normal(size=len(train)))}
     model = fitted(Batch(train.score, train.label, None, columns))
     (section,) = model.explain(["0", "1"])

@@ -10,6 +10,7 @@ from calcli.batch import Batch, Column
 from calcli.errors import UsageError
 from calcli.methods import calibrator, catalog, pool
 from calcli.numeric.losses import log_loss, prob_of_label
+from calcli.numeric.mixture import PRIOR, likeliest_weights
 
 POOL = catalog.find("pool")
 
@@ -39,9 +40,9 @@ def test_weights_are_those_of_a_general_optimiser(seed: int) -> None:
 
     def loss(free: np.ndarray) -> float:
         w = np.exp(free) / np.exp(free).sum()
-        return -float(weight @ np.log(likelihood @ w)) - pool.PRIOR / 4 * float(np.log(w).sum())
+        return -float(weight @ np.log(likelihood @ w)) - PRIOR / 4 * float(np.log(w).sum())
 
-    found = pool.likeliest_weights(likelihood, weight, np.zeros(4))
+    found = likeliest_weights(likelihood, weight, np.zeros(4))
     best = min(minimize(loss, start, method="BFGS").fun for start in (np.zeros(4), np.arange(4.0), -np.arange(4.0)))
     assert loss(np.log(found)) == pytest.approx(best, abs=1e-6)
 
@@ -76,7 +77,7 @@ def test_it_finds_what_one_method_alone_does_not() -> None:
     fitted = calibrator.fit(POOL, rows(), POOL.resolve({"members": "platt,mbct"}))
     losses = fitted.state.params["losses"]
     assert set(losses) == {"identity", "platt", "mbct", "pool"}
-    assert losses["pool"] <= min(losses.values()) + pool.PRIOR / 600
+    assert losses["pool"] <= min(losses.values()) + PRIOR / 600
     fresh = rows(20_000, seed=1)
     raw = 1 / (1 + np.exp(-fresh.score))
     assert log_loss(fitted.predict(fresh), fresh.labels).mean() < log_loss(raw, fresh.labels).mean() - 0.05

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calcli.batch import Batch, FloatArray
-from calcli.numeric.level_effects import KNOTS, LevelEffects, Residuals, _beside_order, _knots
+from calcli.numeric.level_effects import KNOTS, LevelEffects, Residuals, _knots, _order
 from calcli.numeric.links import sigmoid
 
 Z99 = 2.326
@@ -58,8 +58,8 @@ def test_the_order_is_taken_off_as_least_squares_do() -> None:
     hats = np.stack([np.interp(np.arange(300), _knots(v), one) for one in np.eye(len(_knots(v)))], axis=1)
     half = np.sqrt(v)[:, None] * hats  # sums over their standard deviation, on hats
     projection = half @ np.linalg.pinv(half)
-    left, free = _beside_order(r, v)
-    np.testing.assert_allclose(left, np.sqrt(v) * (r / np.sqrt(v) - projection @ (r / np.sqrt(v))), atol=1e-8)
+    effect, free = _order(r, v)
+    np.testing.assert_allclose(np.sqrt(v) * effect, projection @ (r / np.sqrt(v)), atol=1e-8)
     np.testing.assert_allclose(free, 1.0 - np.diag(projection), atol=1e-8)
     assert {99, 100, 101} <= set(_knots(v).tolist())
     assert len(_knots(v)) <= KNOTS + 5
@@ -84,10 +84,10 @@ QUANTITIES = {
     "curved": quantity(lambda rng, rows: rng.integers(18, 91, rows), lambda x: ((x - 45.0) / 25.0) ** 2),
     "step": quantity(lambda rng, rows: rng.integers(0, 60, rows), lambda x: 1.0 * (x > 30.0)),
     "counts": quantity(lambda rng, rows: rng.poisson(3.0, rows), np.log1p),
-    "few": quantity(lambda rng, rows: rng.integers(0, 7, rows), lambda x: 0.15 * (x - 3.0) ** 2),
+    "few": quantity(lambda rng, rows: rng.integers(0, 16, rows), lambda x: 0.02 * (x - 8.0) ** 2),
     "mostly zero": quantity(
         lambda rng, rows: np.where(rng.random(rows) < 0.9, 0, rng.lognormal(6.0, 1.0, rows).astype(int)),
-        lambda x: 0.3 * np.log1p(x),
+        lambda x: 0.2 * np.log1p(x) + 0.5 * (x > 0.0),
     ),
     "amounts": quantity(lambda rng, rows: rng.lognormal(6.0, 1.0, rows).astype(int), lambda x: np.log1p(x) - 6.0),
 }

@@ -38,6 +38,8 @@ KINDS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "heterogeneous-isotonic": ("heterogeneous", 2, {"leaf": "isotonic", "trees": 2, "depth": 2, "tau": 10}),
     "effects": ("effects", 2, {"pairs": 3}),
     "effects-classes": ("effects", 4, {"pairs": 3}),
+    "forest": ("forest", 2, {"trees": 3, "weight": 0.6}),
+    "forest-classes": ("forest", 4, {"trees": 3, "weight": 0.6}),
     "heterogeneous-boosted": ("heterogeneous", 2, {"partition": "boosted", "trees": 3, "min_rows": 20, "tau": 10}),
     "boost-2": ("boost", 2, {"rounds": 12, "depth": 3}),
     "boost-4": ("boost", 4, {"rounds": 6, "depth": 2}),

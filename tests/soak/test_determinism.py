@@ -34,12 +34,13 @@ METHODS = [row.name for row in catalog.specs() if not row.needs_features]
 TRAINED = {
     "mbct": ["-m", "mbct", "--set", "trees=3"],
     "effects": ["-m", "effects"],
+    "forest": ["-m", "forest", "--set", "trees=5"],
     "heterogeneous": ["-m", "heterogeneous", "--set", "trees=3", "--set", "depth=3"],
     "boost": ["-m", "boost", "--set", "rounds=20"],
     "ccl": ["-m", "ccl", "--set", "clusters=5"],
     "recal": ["-m", "recal", "--set", "epochs=20", "--set", "rate=0.01", "--set", "lambda=0.1", "--set", "margin=0"],
 }
-"""Fitted with CatBoost, torch or k-means, all but the first two."""
+"""Fitted with CatBoost, torch or k-means, all but the first three."""
 
 
 def fit_words(methods: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

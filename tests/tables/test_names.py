@@ -70,6 +70,14 @@ def test_names_of_columns_help_where_rows_are_few() -> None:
     assert bound(few.with_columns(age_id=few["age"].cast(pl.Int8) // 30)).features[-1].role == "number"  # three values
 
 
+def test_few_values_are_names_by_the_name_of_their_column_alone() -> None:
+    rng = np.random.default_rng(0)
+    kind, score = rng.integers(0, 9, ROWS), rng.normal(size=ROWS)
+    label = rng.random(ROWS) < sigmoid(score + rng.normal(size=9)[kind])
+    rows = pl.DataFrame({"logit": score, "label": label, "kind": kind, "kind_code": kind, "kindId": kind})
+    assert roles(rows) == {"kind": "number", "kind_code": "category", "kindId": "category"}
+
+
 def test_flags_say_what_numbers_are(tmp_path: Path) -> None:
     rows = clicks_by_site().with_columns(site_b=pl.col("age") % 5, share=pl.col("logit").abs())
     assert roles(rows, numbers=("site",))["site"] == "number"

@@ -29,6 +29,10 @@ MOST_PAIRED = 253
 """The levels with codes of their own in pairs; rarer ones have an effect of their own alone."""
 
 
+MOST_SORTED = 1_000_000
+"""Bins follow from so many rows at most."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Coding(CodedFeature):
     """The codes of one feature, or of the score, whose name is the number of its class."""
@@ -133,6 +137,8 @@ def _of(name: str, column: Column, weight: FloatArray | None, bins: Sequence[int
 def _of_number(
     name: str, kind: Kind, values: FloatArray, weight: FloatArray | None, bins: Sequence[int]
 ) -> list[Coding]:
+    few = slice(None, None, -(-len(values) // MOST_SORTED) or 1)
+    values, weight = values[few], None if weight is None else weight[few]
     known = ~np.isnan(values) if weight is None else ~np.isnan(values) & (weight > 0)
     if not known.all():
         values, weight = values[known], None if weight is None else weight[known]

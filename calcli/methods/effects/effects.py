@@ -18,7 +18,7 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Number, Switch, Term, Terms
 from calcli.learners.tree_models import Contributions
 from calcli.methods.base import READS, Intervals, Params, Section, number
-from calcli.methods.effects.coding import Coding, centred_scores, codings_of, learned
+from calcli.methods.effects.coding import FIRST, Coding, centred_scores, codings_of, learned
 from calcli.methods.effects.fitting import ALONE, TOGETHER, Block, Fit, Rows, blocks_of, joined, size_of
 from calcli.methods.effects.shares import of_one, of_two
 from calcli.methods.scaling.matrix import Sms
@@ -49,7 +49,8 @@ MOST_DRAWN, MOST_NAMED = 12, 12
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if _repeat(batch.score):
-        batch = distinct(batch, seed)
+        rows = distinct(batch, seed)
+        batch = replace(rows, features={name: rows.features[name] for name in batch.features})  # blocks in their order
     order = class_order(batch.score)
     start = _start(batch, sides, seed)
     classes, score = batch.classes, np.ascontiguousarray(ordered(_scores(start, batch), order))
@@ -61,15 +62,17 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     weight = batch.weights.astype(np.float64)
     mean, spread = _moments(score, weight)
     label = np.argsort(order).astype(np.min_scalar_type(classes))[batch.labels]
-    rows = Rows(score, label, weight, (score - mean) / spread if binary else np.empty(0))
+    held = Rows(score, label, weight, (score - mean) / spread if binary else np.empty(0))
     made = Fit(
-        rows,
+        held,
         1.0,
         np.zeros(() if binary else classes),
         list(codings),
         [coding.of(batch, score) for coding in codings],
         list(blocks_of(range(singles), codings, classes, slopes=binary and params["slopes"] is True)),
     )
+    wide = [made.place_of(group[1], batch, singles) for group in each if group[0].kind in ("number", "score")]
+    made.blocks = [*blocks_of(wide, made.codings, classes, slopes=False), *made.blocks]
     made.sweep(ALONE)
     if (most := int(number(params, "pairs"))) > 0 and len(codings) > 1:
         groups = [[made.place_of(coding, batch, singles) for coding in group] for group in zip(*each, strict=True)][1:]
@@ -120,7 +123,7 @@ def contributions(state: State, batch: Batch, rows: IntArray, background: IntArr
 
 def _start(batch: Batch, sides: SideInputs, seed: int) -> State | None:
     """Matrix scaling of more than two classes, where there are rows enough for its numbers."""
-    enough = batch.classes > 2 and len(batch) >= ENOUGH * batch.classes**2
+    enough = batch.classes > 2 and batch.weights.sum() >= ENOUGH * batch.classes**2
     return Sms().fit(batch.bare, sides, {}, seed) if enough else None
 
 
@@ -249,9 +252,17 @@ class _Model:
         own = [block for block in self.blocks if len(block.parts) == 1]
         for block in sorted(own, key=lambda one: -float((one.information * one.values**2).sum()))[:MOST_DRAWN]:
             coding, (place,) = self.codings[block.parts[0]], block.parts
+            wide = [one for one in own if self._wider(one, block)]
+            if any(self._wider(block, one) for one in own):
+                continue
             turned, score = self._negated and not block.slope, coding.kind == "score"
             sizes = block.values.reshape(len(block.values), -1) * (-1.0 if turned else 1.0)
             errors = 1.96 * block.error.reshape(sizes.shape)
+            for one in wide:  # the bins of one of them are within those of the other, but for a few at the ends
+                within = FIRST + np.searchsorted(self.codings[one.parts[0]].cuts, np.append(coding.cuts, np.inf))
+                at = np.concatenate([np.arange(FIRST), within])
+                sizes = sizes + one.values.reshape(-1, sizes.shape[1])[at] * (-1.0 if turned else 1.0)
+                errors = np.hypot(errors, 1.96 * one.error.reshape(-1, sizes.shape[1])[at])
             known = np.flatnonzero((block.information.reshape(sizes.shape) > 0.0).any(axis=1))
             if coding.kind == "category":
                 largest = np.argsort(-np.abs(sizes / errors)[known].max(axis=1), kind="stable")[:MOST_NAMED]
@@ -285,6 +296,12 @@ class _Model:
         note = "The effects, the largest first, with the intervals that the rows leave to them."
         sizes, rows = tuple(size for size, _ in found), tuple(row for _, row in found)
         return Section("largest effects", ("if", "effect", "lo", "hi", "in"), rows, note, sizes)
+
+    def _wider(self, block: Block, other: Block) -> bool:
+        """Whether a block has wider bins of what another block is of."""
+        one, two = self.codings[block.parts[0]], self.codings[other.parts[0]]
+        alike = (one.name, one.kind, block.slope) == (two.name, two.kind, other.slope)
+        return alike and one.kind != "category" and len(one.cuts) < len(two.cuts)
 
     @staticmethod
     def _unit(block: Block) -> str:

@@ -4,8 +4,9 @@
 
 A sweep is a Newton step of a and b, and then one for each block in turn, given the log-odds of all others:
 u += clip(g / (h + 1/T), 1) with g = sum w v (y - p) - u/T and h = sum w v^2 p (1 - p), and then
-T = mean of u^2 + 1/(h + 1/T) over the levels with rows, which is EM with Laplace's variance. Blocks whose T vanishes
-leave. With more than two classes there are logits for each class, a T for each block and class, and steps are damped.
+T = (sum of u^2 + 1/(h + 1/T) over the L levels with rows, + 2 T0) / (L + 2), which is EM with Laplace's variance, T0
+being the mean of a kind of blocks. Blocks whose T vanishes leave. With more than two classes there are logits for each
+class, a T for each block and class, and steps are damped.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ PRIOR = 2.0
 that say little.
 """
 
+FASTEST = 4.0
+"""EM is slow where rows say little of T: its steps are doubled while they go the same way, up to so many times."""
+
 STILL, FEW = 1e-5, 100_000
 """Sweeps over more than `FEW` rows end with one whose steps, squared and weighted by h, add up to less for each row."""
 
@@ -49,7 +53,7 @@ STILL, FEW = 1e-5, 100_000
 DAMPED = 0.8
 """The share of a step that is made with more than two classes, whose steps are found each without the others."""
 
-ALONE, TOGETHER = 20, 45
+ALONE, TOGETHER = 12, 25
 """Sweeps without pairs, and with them."""
 
 
@@ -69,6 +73,10 @@ class Block:
 
     information: FloatArray
     """h, of the shape of `values`."""
+
+    way: FloatArray = field(default_factory=lambda: np.zeros(()))
+    pace: FloatArray = field(default_factory=lambda: np.ones(()))
+    """`way`, `pace`: the last step of log T, and how many times that of EM the next may be."""
 
     @classmethod
     def nothing(cls, parts: tuple[int, ...], codes: int, classes: int, *, slope: bool = False) -> Block:
@@ -180,9 +188,14 @@ class Fit:
     left: list[Block] = field(default_factory=list)
     """The blocks that have left."""
 
+    @property
+    def mass(self) -> float:
+        """The weight of all rows."""
+        return float(self.rows.weight.sum())
+
     def sweep(self, most: int) -> None:
         """So many sweeps, or fewer where one has moved next to nothing."""
-        mass, few = float(self.rows.weight.sum()), len(self.rows.label) <= FEW
+        few = self.mass <= FEW
         for number in range(most):
             tell(f"sweep {number + 1} of {most} at most over {len(self.blocks)} blocks of effects")
             self.rows.begin()
@@ -191,7 +204,7 @@ class Fit:
             staying = [block for block in self.blocks if (block.variance >= LEAST_VARIANCE).any()]
             self.left += [block for block in self.blocks if block not in staying]
             self.blocks = staying
-            if moved < STILL * mass and not few:
+            if moved < STILL * self.mass and not few:
                 break
 
     def _pool(self) -> None:
@@ -205,9 +218,12 @@ class Fit:
         rows = self.rows
         error, score, weight = rows.error, rows.score, rows.weight
         if rows.classes == 2:
-            felt = rows.curved * score
-            curvature = np.array([[felt @ score, felt.sum()], [felt.sum(), rows.curved.sum()]])
-            gradient = np.array([error @ score - (self.slope - 1.0), error.sum() - float(self.intercept)])
+            sums = np.zeros(5)
+            for some in spans(len(score)):
+                z, felt = score[some], rows.curved[some] * score[some]
+                sums += error[some] @ z, error[some].sum(), felt @ z, felt.sum(), rows.curved[some].sum()
+            curvature = sums[[2, 3, 3, 4]].reshape(2, 2)
+            gradient = sums[:2] - [self.slope - 1.0, float(self.intercept)]
             step = np.clip(np.linalg.solve(curvature + np.eye(2), gradient), -1.0, 1.0)
             moved = float(step @ curvature @ step)
             slope, shift = float(step[0]), np.asarray(step[1])
@@ -222,7 +238,8 @@ class Fit:
             moved = slope**2 * curved + float(np.square(shift) @ spread)
         self.slope += slope
         self.intercept = self.intercept + shift
-        rows.total += slope * score + shift
+        for some in spans(len(score)):
+            rows.total[some] += slope * score[some] + shift
         rows.begin()
         return moved
 
@@ -245,7 +262,11 @@ class Fit:
         block.information = sums[..., 1]
         expected = np.where(seen, np.square(block.values) + 1.0 / precision, 0.0).sum(axis=0)
         prior = PRIOR * self.means.get(block.kind, 0.0)
-        block.variance = np.asarray((expected + prior) / (np.maximum(seen.sum(axis=0), 1) + PRIOR))
+        found = (expected + prior) / (np.maximum(seen.sum(axis=0), 1) + PRIOR)
+        way = np.log(np.maximum(found, 1e-12) / variance)
+        block.pace = np.where(way * block.way > 0.0, np.minimum(2.0 * block.pace, FASTEST), 1.0)
+        block.way = way
+        block.variance = np.asarray(variance * np.exp(block.pace * way))
         self.rows.shift(codes, step, slope=block.slope)
         return float((sums[..., 1] * np.square(step)).sum())
 
@@ -261,25 +282,30 @@ class Fit:
     def pairs(self, candidates: Sequence[Sequence[int]], most: int) -> list[tuple[int, int]]:
         """The pairs of codings whose cells say the most beyond what is fitted: the best of all groups of candidates.
 
-        It is a score test: the sum over cells of g^2/h is compared with chi-square with as many degrees of freedom.
+        It is a score test: the sum over cells of g^2/h is compared with chi-square with as many degrees of freedom. Of
+        many rows, a pair must promise more than what sweeps end with.
         """
-        found = {
-            pair: self._excess(pair) for group in candidates for pair in combinations(group, 2) if self._differ(*pair)
-        }
+        least = STILL * self.mass if self.mass > FEW else -np.inf
+        found: dict[tuple[int, int], float] = {}
+        for group in candidates:
+            for pair in combinations(group, 2):
+                if pair not in found and self._differ(*pair):
+                    excess, cells = self._excess(pair)
+                    if excess > least:
+                        found[pair] = excess / math.sqrt(2.0 * cells)
         return sorted(found, key=lambda pair: (-found[pair], pair))[:most]
 
     def _differ(self, one: int, other: int) -> bool:
         first, second = self.codings[one], self.codings[other]
         return (first.name, first.kind) != (second.name, second.kind)
 
-    def _excess(self, pair: tuple[int, int]) -> float:
-        """By how many of its standard errors the statistic of a pair exceeds its expectation."""
+    def _excess(self, pair: tuple[int, int]) -> tuple[float, int]:
+        """By how much the statistic of a pair exceeds its expectation, which is the number of its cells."""
         sums = self.rows.sums(self.codes_of(pair), size_of(pair, self.codings))
         known = sums[..., 1] > 0.5
         cells = int(known.sum())
-        if cells == 0:
-            return -np.inf
-        return float((np.square(sums[..., 0][known]) / sums[..., 1][known]).sum() - cells) / float(np.sqrt(2 * cells))
+        excess = float((np.square(sums[..., 0][known]) / sums[..., 1][known]).sum()) - cells
+        return (excess, cells) if cells else (-np.inf, 1)
 
 
 def blocks_of(places: Sequence[int], codings: Sequence[Coding], classes: int, *, slopes: bool) -> Iterator[Block]:

@@ -101,7 +101,8 @@ def extras(state: State, batch: Batch, sides: SideInputs) -> Mapping[str, FloatA
     fitted = _unpacked(state)
     if not fitted.trees:
         return {"cell": np.ones(len(batch))}
-    return {"cell": 1.0 + fitted.trees[0][0].leaf_of(fitted.coding.encode(batch.features))}
+    leaf = fitted.trees[0][0].leaf_of(fitted.coding.encode(batch.features))
+    return {"cell": leaf.astype(np.float64) + 1.0}
 
 
 def explain(state: State) -> tuple[Section, ...]:

@@ -16,7 +16,7 @@ from calcli.methods.trees import compiled
 from calcli.numeric import losses
 from calcli.numeric.links import GREATEST, LEAST, sigmoid
 from tests.support import methods
-from tests.support.cases import of_no_use, ordinary, wrong_by_feature
+from tests.support.cases import of_no_use, wrong_by_feature
 from tests.support.mbct_oracle import Node, Oracle
 from tests.support.methods import alone, loss_of
 

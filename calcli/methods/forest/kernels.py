@@ -1,0 +1,204 @@
+"""The compiled loops of randomised trees: how one is grown, and how rows go through all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcli.batch import FloatArray
+from calcli.methods.trees.compiled import compiled
+
+Codes = NDArray[np.int32]
+Places = NDArray[np.int64]
+
+FEATURE, CUT, FIRST = range(3)
+"""The columns of a tree's nodes: rows whose code of the feature is above the cut go to the second child, others to the
+first; the second is next to it. A leaf has no code above its cut, and is its own child.
+"""
+
+NEVER = 2**31 - 1
+"""The cut of a leaf."""
+
+LEAST_GAIN, TIED = 1e-9, 1e-6
+"""Less gain than this is rounding; and so is a lead of less than this share, as of cuts that part rows in one way."""
+
+_CUT, _FEATURE = 21, 50
+_NODES, _CUTS = np.uint64((1 << _CUT) - 1), np.uint64((1 << (_FEATURE - _CUT)) - 1)
+"""Where the parts of a packed node begin, and what fits into its lower ones: so many nodes, so great a cut."""
+
+MOST_FEATURES = 1 << (64 - _FEATURE)
+
+STRIDE = 1 << 10
+"""So few rows go through all trees at a time that they stay in the cache."""
+
+
+@compiled
+def _drawn(state: NDArray[np.uint64]) -> np.uint64:
+    """The next number of splitmix64: the same on every platform, and in every thread."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    drawn: np.uint64 = z ^ (z >> np.uint64(31))
+    return drawn
+
+
+@compiled
+def _range(line: Codes, rows: Places) -> tuple[int, int]:
+    """The least and the greatest code of some rows."""
+    low = high = line[rows[0]]
+    for row in rows:
+        low, high = min(low, line[row]), max(high, line[row])
+    return low, high
+
+
+@compiled
+def _add(line: Codes, cut: int, rows: Places, label: Places, weight: FloatArray, out: FloatArray) -> None:
+    """Add up the weight of each class, and of all, among the rows whose code is not above the cut."""
+    out[:] = 0.0
+    for row in rows:
+        if line[row] <= cut:
+            out[label[row]] += weight[row]
+            out[-1] += weight[row]
+
+
+@compiled
+def _gain(left: FloatArray, whole: FloatArray) -> float:
+    """The fall of Gini's impurity by a split, from the weights of its first child and of both."""
+    gain = 0.0
+    for k in range(len(whole) - 1):
+        gain += left[k] ** 2 / left[-1] + (whole[k] - left[k]) ** 2 / (whole[-1] - left[-1]) - whole[k] ** 2 / whole[-1]
+    return gain
+
+
+@compiled
+def _parted(line: Codes, cut: int, rows: Places) -> int:
+    """Bring the rows whose code is not above the cut to the front, and return their number."""
+    low, high = 0, len(rows) - 1
+    while low <= high:
+        if line[rows[low]] <= cut:
+            low += 1
+        else:
+            rows[low], rows[high] = rows[high], rows[low]
+            high -= 1
+    return low
+
+
+@compiled
+def grow(
+    codes: Codes,
+    label: Places,
+    weight: FloatArray,
+    rows: Places,
+    seed: int,
+    bounds: tuple[int, float, int],
+    nodes: Codes,
+    rates: FloatArray,
+    gains: FloatArray,
+) -> int:
+    """Grow a tree on some rows, level by level, and return its number of nodes, the first of `nodes` and `rates`.
+
+    `codes` has a line for each feature. A node tries some features that differ among its rows, each with one random
+    cut, and takes the one by which impurity falls the most. `bounds` are how many it tries, the least weight of a
+    child, and how deep the tree may be. `rates` get the share of each class in each node, `gains` those of splits by
+    feature.
+    """
+    tries, least, deepest = bounds
+    classes, most, order = rates.shape[1], len(nodes), np.arange(len(codes))
+    state = np.array([np.uint64(seed)])
+    begin, end, depth = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64)
+    whole, left = np.empty(1 + classes), np.empty(1 + classes)
+    end[0], count, node = len(rows), 1, 0
+    while node < count:
+        own = rows[begin[node] : end[node]]
+        nodes[node, FEATURE], nodes[node, CUT], nodes[node, FIRST] = 0, NEVER, node
+        _add(codes[0], NEVER, own, label, weight, whole)
+        rates[node] = whole[:-1] / whole[-1]
+        small = whole[-1] < 2.0 * least or count + 2 > most or depth[node] == deepest
+        best, best_feature, best_cut, tried = LEAST_GAIN, -1, 0, 0
+        for at in range(0 if small else len(codes)):
+            if tried == tries:
+                break
+            other = at + int(_drawn(state) % np.uint64(len(codes) - at))
+            order[at], order[other] = order[other], order[at]
+            line = codes[order[at]]
+            low, high = _range(line, own)
+            if low == high:
+                continue
+            tried += 1
+            cut = low + int(_drawn(state) % np.uint64(high - low))
+            _add(line, cut, own, label, weight, left)
+            gain = _gain(left, whole) if min(left[-1], whole[-1] - left[-1]) >= least else 0.0
+            if gain > best * (1.0 + TIED):
+                best, best_feature, best_cut = gain, order[at], cut
+        if best_feature >= 0:
+            gains[best_feature] += best
+            middle = begin[node] + _parted(codes[best_feature], best_cut, own)
+            nodes[node, FEATURE], nodes[node, CUT], nodes[node, FIRST] = best_feature, best_cut, count
+            begin[count], end[count], begin[count + 1], end[count + 1] = begin[node], middle, middle, end[node]
+            depth[count] = depth[count + 1] = depth[node] + 1
+            count += 2
+        node += 1
+    return count
+
+
+@compiled
+def leaves(codes: Codes, nodes: Codes, rows: Places, out: Codes) -> None:
+    """The leaf of each of these rows in one tree; `codes` has a line for each feature."""
+    for place, row in enumerate(rows):
+        node = 0
+        while nodes[node, FIRST] != node:
+            node = nodes[node, FIRST] + int(codes[nodes[node, FEATURE], row] > nodes[node, CUT])
+        out[place] = node
+
+
+def packed(nodes: Codes) -> NDArray[np.uint64]:
+    """Each node as one number, as `add_values` takes it apart: its feature, its cut and its first child."""
+    feature, cut, first = nodes.astype(np.uint64).T
+    whole: NDArray[np.uint64] = feature << np.uint64(_FEATURE) | np.minimum(cut, _CUTS) << np.uint64(_CUT) | first
+    return whole
+
+
+@compiled
+def add_values(
+    codes: Codes,
+    roots: Places,
+    depths: Places,
+    nodes: NDArray[np.uint64],
+    values: NDArray[np.float32],
+    total: FloatArray,
+) -> None:
+    """Add the values of each row's leaves in all trees to `total`; `codes` has a line for each row, `nodes` are packed.
+
+    As a leaf is its own child, all rows take as many steps as the tree is deep, with no branch to predict, and the
+    processor works on several rows at once.
+    """
+    at = np.empty(STRIDE, dtype=np.uint32)
+    for start in range(0, len(codes), STRIDE):
+        many = min(STRIDE, len(codes) - start)
+        for tree in range(len(roots)):
+            at[:many] = roots[tree]
+            for _ in range(depths[tree]):
+                for place in range(many):
+                    node = nodes[at[place]]
+                    code = np.uint64(codes[start + place, node >> np.uint64(_FEATURE)])
+                    above = code > (node >> np.uint64(_CUT)) & _CUTS
+                    at[place] = np.uint32(node & _NODES) + np.uint32(above)
+            for place in range(many):
+                for k in range(total.shape[1]):
+                    total[start + place, k] += values[at[place], k]
+
+
+@compiled
+def depths_of(roots: Places, nodes: Codes) -> Places:
+    """The most steps from each root to a leaf; children come after their parents."""
+    depth, deepest = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(roots), dtype=np.int64)
+    tree = 0
+    for node in range(len(nodes)):
+        while tree + 1 < len(roots) and roots[tree + 1] <= node:
+            tree += 1
+        first = nodes[node, FIRST]
+        if first != node:
+            depth[first] = depth[first + 1] = depth[node] + 1
+            deepest[tree] = max(deepest[tree], depth[node] + 1)
+    return deepest
