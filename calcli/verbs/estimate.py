@@ -32,6 +32,7 @@ from calcli.reports.schema import RAW, MetricValue, Report, ReportWarning, Score
 from calcli.state import Json
 from calcli.tables.request import open_table
 from calcli.tables.source import Source, open_source
+from calcli.verbs.engine import groups_here
 from calcli.verbs.estimate_request import EstimateRequest
 from calcli.verbs.judged_rows import JudgedRows, systems
 from calcli.verbs.label_plan import Variances, choose, labelled_before, planned
@@ -61,6 +62,8 @@ def estimate(request: EstimateRequest, listener: Listener = SILENT) -> Report:
         source = opened.enter_context(open_table(request))
         second = _second(request, source)
         other = None if second is None else opened.enter_context(second)
+        if other is None:  # bins of two tables would differ
+            request = replace(request, by=groups_here(source, request.by, listener))
         with stage(listener, "reading"):
             rows = JudgedRows.read(source, request, model)
             more = None if other is None else JudgedRows.read(other, request, model)
