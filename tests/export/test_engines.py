@@ -338,7 +338,7 @@ def test_tables_beside_the_query_give_the_same(
     if engine.dialect == "spark" and name != "mbct-many-joined":
         pytest.skip("other engines run it")
     with_trees_apart(monkeypatch)
-    monkeypatch.setattr(sql, "MOST_INSERTED", 100)
+    monkeypatch.setattr(sql, "MOST_INSERTED", 50)
     made = loaded(engine, name)
     *tables, query = made.export(shape="tables").split(";\n")
     assert len(tables) > 6
