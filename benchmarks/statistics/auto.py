@@ -63,6 +63,19 @@ def run(seed: int, rows: int, truth: str, noise: int) -> Run:
     return Run(fitted.report.chosen != "identity", raw - ours, (raw - ours) / raw, value, lo, hi)
 
 
+def changed(seed: int, rows: int, classes: int) -> bool:
+    """Whether calibrated probabilities of several classes, Dirichlet(1, .., 1), are changed."""
+    rng = np.random.default_rng((seed, rows, classes))
+    prob = rng.dirichlet(np.ones(classes), rows)
+    label = (rng.random(rows)[:, None] > np.cumsum(prob, axis=1)[:, :-1]).sum(axis=1)
+    label[:classes] = np.arange(classes)  # each occurs
+    frame = pl.DataFrame({f"logit_{index}": np.log(prob[:, index] + 1e-12) for index in range(classes)})
+    flags = Flags(label="label", logit="logit")
+    return (
+        calcli.fit(frame.with_columns(label=label), metrics="nll", flags=flags, seed=seed).report.chosen != "identity"
+    )
+
+
 def line(runs: list[Run]) -> str:
     """The cells of a row."""
     changed = [one for one in runs if one.changed]
@@ -89,6 +102,10 @@ def main() -> None:
         runs = [run(seed, rows, truth, noise) for seed in range(repeats)]
         print(f"| {truth} | {rows:,} | {noise} | {line(runs)} |", flush=True)
     print(f"\n{repeats} tables of each kind.")
+    print("\nCalibrated scores of several classes, 200 rows:\n\n| classes | changed | tables |\n| --- | --- | --- |")
+    for classes in (3, 10):
+        share = float(np.mean([changed(seed, 200, classes) for seed in range(5 * repeats)]))
+        print(f"| {classes} | {share:.3f} | {5 * repeats} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -306,7 +306,8 @@ def ties_of(rows: Scored) -> TiedScores:
     rows = rows.with_scaled_weights.with_positive_weight
     ratio = ratio_of_rows(rows)
     square = rows.weights**2 * np.where(rows.label == 1, ratio, 1.0 / ratio)
-    return replace(rows.ties, square=np.bincount(np.searchsorted(rows.ties.prob, rows.prob), square))
+    place = np.searchsorted(rows.ties.prob, rows.prob)
+    return replace(rows.ties, square=_sums(place, (square,), len(rows.ties.prob))[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,10 @@ CONTRADICTED = 0.01
 """The p-value below which the scores contradict that only the class rates have moved."""
 
 
+_CHANCE, _SMALL = 3.0, 0.005
+"""Mean residuals at the fit of so many standard errors, and of so much, are no chance."""
+
+
 class MovedRates(NamedTuple):
     """The class rates of rows, and how well they agree with the scores of the fit."""
 
@@ -47,6 +51,22 @@ def moved_rates(model: CalibratorModel, prob: FloatArray, weight: FloatArray | N
     fit = _moments(model)
     p = None if fit is None else moved(columns, before, weights, found.value, fit)
     return MovedRates(before, found, p)
+
+
+def off_at_fit(model: CalibratorModel) -> str | None:
+    """The class whose probabilities were off on average at the fit beyond chance, in words; None where none was."""
+    kept = model.manifest.fit.get("residuals")
+    if not isinstance(kept, dict) or model.calibrator.post_processing.prior_ratio:
+        return None
+    mean, error = (np.array(kept[name], dtype=np.float64)[:, 0] for name in ("mean", "error"))
+    worst = int(np.argmax(np.abs(mean) - _CHANCE * error))
+    if abs(mean[worst]) <= max(_CHANCE * error[worst], _SMALL):
+        return None
+    name = class_names(model.binding)[-1 if model.calibrator.classes == 2 else worst]
+    return (
+        f"at its fit the artifact's probabilities of {name} were off by {-mean[worst]:+.3f} on average: it is not "
+        "calibrated, and what follows from it is off as well"
+    )
 
 
 def with_moved_rates(model: CalibratorModel, found: MovedRates) -> CalibratorModel:

@@ -22,11 +22,11 @@ KNOTS = 33
 SCORE_BINS = 64
 """Scores are recalibrated in so many bins of equal mass."""
 
-LARGER = 3.0
+LARGER = 4.0
 """Values are a quantity if the variance of its effects is so many times that of effects beside its order."""
 
-FARTHEST = 3.0
-"""The order moves rates by so much log-odds at most."""
+PRECISION = 1.0
+"""The log-odds by which the order moves rates have a normal prior of this precision at each knot."""
 
 FEWEST = 4
 """The fewest values that are told apart from their order."""
@@ -111,8 +111,8 @@ class Residuals(NamedTuple):
         r, v, _ = self._sums(label, rate, place, weight)
         whole, of_whole = (r**2 - v) / (1.0 + 2.0 * v), v**2 / (1.0 + 2.0 * v)
         # With the order in their rates, rows have the variance that they would have if it were all that matters.
-        moved = np.clip(_order(r, v)[0], -FARTHEST, FARTHEST)
-        rate = sigmoid(log_odds(np.clip(rate, 1e-9, 1.0 - 1e-9)) + moved[place])
+        moved, _ = _order(r, v, PRECISION)
+        rate = sigmoid(log_odds(rate) + moved[place])
         r, v, cumulant = self._sums(label, rate, place, weight)
         fitted, free = _order(r, v)
         share, chance = 1.0 / (1.0 + 2.0 * v), v * free
@@ -133,9 +133,9 @@ class Residuals(NamedTuple):
 
 
 def _rates(prob: FloatArray, label: FloatArray, weight: FloatArray) -> FloatArray:
-    """The rate of the bin of each score."""
+    """The rate of the bin of each score, never 0 or 1."""
     place = np.searchsorted(mass_edges(prob, SCORE_BINS)[1:-1], prob, side="right")
-    rate: FloatArray = (totals(place, weight * label) / np.maximum(totals(place, weight), 1e-300))[place]
+    rate: FloatArray = ((totals(place, weight * label) + 0.5) / (totals(place, weight) + 1.0))[place]
     return rate
 
 
@@ -145,7 +145,7 @@ def _standardised(ratio: float, freedom: float) -> float:
     return (math.cbrt(max(ratio, 0.0)) - 1.0 + spread) / math.sqrt(spread)
 
 
-def _order(r: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _order(r: FloatArray, v: FloatArray, precision: float = 0.0) -> tuple[FloatArray, FloatArray]:
     """The effect of each value by a function of the order, by weighted least squares, and the share of the variance of
     its sum that is left free.
     """
@@ -156,13 +156,13 @@ def _order(r: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
     share = (at - knots[before]) / (knots[before + 1] - knots[before])
     hats = ((before, 1.0 - share), (before + 1, share))
     pairs = [(one, other, of_one * of_other) for one, of_one in hats for other, of_other in hats]
-    products = np.zeros((len(knots), len(knots)))
+    products = precision * np.eye(len(knots))
     for one, other, both in pairs:
         np.add.at(products, (one, other), v * both)
     inverse = np.linalg.pinv(products, hermitian=True)
     fitted = inverse @ sum(totals(one, r * of_one, len(knots)) for one, of_one in hats)
     leverage = v * sum(both * inverse[one, other] for one, other, both in pairs)
-    effect: FloatArray = sum(of_one * fitted[one] for one, of_one in hats)
+    effect = np.sum([of_one * fitted[one] for one, of_one in hats], axis=0)
     return effect, np.clip(1.0 - leverage, 0.0, 1.0)
 
 

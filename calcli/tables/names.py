@@ -33,7 +33,7 @@ few the effects of a step in their order look like those of names."""
 WORDS = frozenset(
     ["id", "ids", "code", "codes", "key", "hash", "uuid", "zip", "zipcode", "postcode", "plz", "category"]
 )
-"""Last words of the names of columns whose integers are names unless their order is what matters."""
+"""Last words of the names of columns whose integers are names unless their values say nothing beside their order."""
 
 MOST_ROWS, MOST_CELLS = 1 << 20, 1 << 25
 """So many rows are looked at, evenly spaced, and so many values of all columns, or residuals of all classes."""
@@ -79,9 +79,9 @@ def _are_names(name: str, effects: LevelEffects | None) -> bool:
     """Whether integers are names, by their effects and by the name of their column."""
     last = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)[-1:]
     named = bool(last) and last[0].lower() in WORDS
-    if effects is None or not (named or effects.values >= FEW):
-        return False
-    return effects.z >= (0.0 if named else STANDARD_ERRORS) and effects.beside_order
+    if effects is None or named:
+        return effects is not None and effects.z >= 0.0
+    return effects.values >= FEW and effects.z >= STANDARD_ERRORS and effects.beside_order
 
 
 def _some_rows(source: Source, binding: Binding, unit: str | None) -> tuple[Batch, IntArray | None]:

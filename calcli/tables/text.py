@@ -272,8 +272,10 @@ def _never_closed(file: LocalFile, last: str) -> bool:
         return ends_in(value) and sum(part.count(b'"') for part in iter(lambda: stream.read(BLOCK), b"")) % 2 == 1
 
 
+COLUMNS_LOOKED_AT = 500
 MOST_LOOKED_AT = 1 << 22
-"""About how many values of a table of texts are looked at at once: each look has a price for each column."""
+"""How many columns of a table of texts are looked at at once, and about how many values: each look has a price for each
+column, and expressions for thousands of them a price of their own in time and memory."""
 
 
 def infer_schema(raw: pl.LazyFrame) -> pl.Schema:
@@ -281,10 +283,12 @@ def infer_schema(raw: pl.LazyFrame) -> pl.Schema:
     # The types that are still possible for each column after the rows so far; "empty": it may hold no value at all.
     kinds = {name: {"integer", "unsigned", "number", "boolean", "empty"} for name in raw.collect_schema()}
     for batch in _together(raw.collect_batches()):
-        undecided = {name: kind for name, kind in kinds.items() if kind & {"number", "boolean"}}
-        answers = batch.select(pl.struct(_look(name, kind)).alias(name) for name, kind in undecided.items())
-        for name, answer in answers.row(0, named=True).items() if undecided else ():
-            kinds[name] -= {kind for kind, fits in answer.items() if not fits}
+        undecided = [name for name, kind in kinds.items() if kind & {"number", "boolean"}]
+        for first in range(0, len(undecided), COLUMNS_LOOKED_AT):
+            some = undecided[first : first + COLUMNS_LOOKED_AT]
+            answers = batch.select(pl.struct(_look(name, kinds[name])).alias(name) for name in some)
+            for name, answer in answers.row(0, named=True).items():
+                kinds[name] -= {kind for kind, fits in answer.items() if not fits}
     return pl.Schema({name: _dtype(kind) for name, kind in kinds.items()})
 
 

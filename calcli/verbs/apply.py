@@ -208,7 +208,7 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
 def _at_new_rates(model: Model, source: Source, request: ApplyRequest, listener: Listener) -> Model:
     """The calibrator for the class rates of these rows, which a note tells."""
     from calcli.models.calibrator import CalibratorModel
-    from calcli.models.moved_rates import moved_rates, with_moved_rates
+    from calcli.models.moved_rates import moved_rates, off_at_fit, with_moved_rates
     from calcli.reports.measuring import class_names
     from calcli.tables.binding import bind
 
@@ -222,6 +222,8 @@ def _at_new_rates(model: Model, source: Source, request: ApplyRequest, listener:
     shown = zip(class_names(model.binding), *found.rates, strict=True)
     said = ", ".join(f"{name} {value:.4f} ({lo:.4f} to {hi:.4f})" for name, value, lo, hi in shown)
     listener.note(f"class rates of these rows: {said}")
+    if said_of_fit := off_at_fit(model):
+        listener.note(said_of_fit)
     if found.contradicted:
         listener.note(
             f"the scores contradict that only the class rates have moved (p = {found.p:.2g}): do not rely on these "

@@ -11,6 +11,7 @@ from calcli.models.cluster import cluster
 from calcli.tables.groupings import add_groupings
 from calcli.tables.passes import ClusterTable, LocalTable
 from calcli.tables.request import BadRows, EngineRequest, open_table
+from calcli.tables.source import Source
 
 
 class BadRowsRequest(EngineRequest, Protocol):
@@ -22,9 +23,12 @@ class BadRowsRequest(EngineRequest, Protocol):
 
 def grouped(table: LocalTable | ClusterTable, asked: Sequence[str], listener: Listener) -> tuple[str, ...]:
     """The columns of groups that are asked for; on this machine they may be bins and crosses of columns."""
-    if not isinstance(table, LocalTable):
-        return tuple(asked)
-    found = add_groupings(table.tally.source, asked)
+    return groups_here(table.tally.source, asked, listener) if isinstance(table, LocalTable) else tuple(asked)
+
+
+def groups_here(source: Source, asked: Sequence[str], listener: Listener) -> tuple[str, ...]:
+    """The columns of groups of a table on this machine, with notes on those that are made of others."""
+    found = add_groupings(source, asked)
     for _, note in found:
         if note is not None:
             listener.note(note)

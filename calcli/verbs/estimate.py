@@ -22,7 +22,7 @@ from calcli.metrics.multiple import POWER
 from calcli.metrics.paired import Z975
 from calcli.metrics.powered import FEWEST, Interval, Powered, Sample, difference, powered
 from calcli.models.calibrator import CalibratorModel, load
-from calcli.models.moved_rates import moved_rates
+from calcli.models.moved_rates import moved_rates, off_at_fit
 from calcli.numeric.bins import totals
 from calcli.reports.conditions import check_gates
 from calcli.reports.gates import parse
@@ -32,6 +32,7 @@ from calcli.reports.schema import RAW, MetricValue, Report, ReportWarning, Score
 from calcli.state import Json
 from calcli.tables.request import open_table
 from calcli.tables.source import Source, open_source
+from calcli.verbs.engine import groups_here
 from calcli.verbs.estimate_request import EstimateRequest
 from calcli.verbs.judged_rows import JudgedRows, systems
 from calcli.verbs.label_plan import Variances, choose, labelled_before, planned
@@ -61,6 +62,8 @@ def estimate(request: EstimateRequest, listener: Listener = SILENT) -> Report:
         source = opened.enter_context(open_table(request))
         second = _second(request, source)
         other = None if second is None else opened.enter_context(second)
+        if other is None:  # bins of two tables would differ
+            request = replace(request, by=groups_here(source, request.by, listener))
         with stage(listener, "reading"):
             rows = JudgedRows.read(source, request, model)
             more = None if other is None else JudgedRows.read(other, request, model)
@@ -225,7 +228,7 @@ def _promised(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows
         f"calcli evaluate LABELLED --drift {place or 'ARTIFACT'} tests it on rows with labels",
     )
     report = _base(request, model, [rows], measured)
-    return replace(report, warnings=(doubt,), estimates=tuple(as_json(entry) for entry in entries))
+    return replace(report, warnings=(doubt, *_off(model)), estimates=tuple(as_json(entry) for entry in entries))
 
 
 def _moved(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows) -> Report:
@@ -246,7 +249,7 @@ def _moved(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows) -
     how = "EM of Saerens et al. (2002) if only the class rates have moved since the fit, which p is a test of"
     measured = Measurements({"rate": Definition("target", approximation=how)}, tuple(scores), (), ())
     report = _base(request, model, [rows], measured)
-    doubts = []
+    doubts = list(_off(model))
     if found.contradicted:
         said = (
             f"the scores contradict that only the class rates have moved since the fit (p = {found.p:.2g}): label some "
@@ -254,6 +257,12 @@ def _moved(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows) -
         )
         doubts.append(ReportWarning("prior-shift-contradicted", said))
     return replace(report, estimates=tuple(entries), warnings=tuple(doubts))
+
+
+def _off(model: CalibratorModel) -> Iterator[ReportWarning]:
+    """The warning that an artifact was not calibrated even at its fit."""
+    if said := off_at_fit(model):
+        yield ReportWarning("off-at-fit", said)
 
 
 def _rate_entry(name: str, numbers: Mapping[str, Interval], names: Sequence[str], rows: int) -> dict[str, object]:

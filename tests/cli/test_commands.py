@@ -223,7 +223,7 @@ def test_rules_that_move_most_come_first_and_json_has_all(here: Path, run: Run) 
     settings = ("--set", "trees=8", "--set", "min_rows=40", "--holdout", "none")
     assert run("fit", "-q", "wide.parquet", "-m", "mbct", *settings, "-o", "trees")[0] == 0
     found = json.loads(run("inspect", "trees", "--rules", "--format", "json")[1])["rules"]
-    features, _, rules, splits = found
+    features, tree, rules, splits = found
     assert [one["title"] for one in found] == ["features", "first tree", "rules", "splits"]
     assert len(rules["rows"]) > 40
     moved = sorted(rules["rows"], key=lambda rule: -rule["rows"] * abs(rule["pattern"]))
@@ -238,6 +238,7 @@ def test_rules_that_move_most_come_first_and_json_has_all(here: Path, run: Run) 
     whole = run("inspect", "trees", "--rules", "100000")[1]
     assert "move most" not in whole
     assert len(whole.splitlines()) > len(features["rows"]) + len(rules["rows"]) + len(splits["rows"])
+    assert sum(node["pattern"] is not None for node in tree["rows"]) == sum(rule["tree"] == 1 for rule in rules["rows"])
     assert "chosen" in run("inspect", "trees")[1]
 
 

@@ -286,7 +286,7 @@ def calibrated_rows(seed: int, rows: int) -> pl.DataFrame:
 
 
 def test_without_labels_an_artifact_promises_what_labels_then_show(platt: Path) -> None:
-    rows = calibrated_rows(1, 5000)
+    rows = calibrated_rows(1, 2000)
     report = calcli.estimate(rows.drop("label"), artifact=platt, fail_if=("accuracy.lo < 0.5", "precision.hi < 0.5"))
     REPORT_SCHEMA.validate(report.to_json())
     (promised,) = report.scores
@@ -335,3 +335,16 @@ def test_moved_features_are_told_from_moved_rates(platt: Path) -> None:
     assert [one.code for one in report.warnings] == ["prior-shift-contradicted"]
     with pytest.raises(UsageError, match="needs a calibrator"):
         calcli.estimate(rows, prior_shift="estimate")
+
+
+def test_an_artifact_that_was_off_at_its_fit_is_said_to_be(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    truth = rng.choice(3, 3000, p=[0.2, 0.3, 0.5])
+    frame = pl.DataFrame({f"logit_{k}": 2.0 * (truth == k) + rng.normal(size=3000) for k in range(3)})
+    frame = frame.with_columns(label=pl.Series(truth))  # the scores take all classes for equally frequent
+    for method, codes in (("temperature", ["off-at-fit"]), ("vector", [])):
+        calcli.fit(frame, method=method, output=tmp_path / method)
+        more = calcli.estimate(frame.drop("label"), artifact=tmp_path / method, prior_shift="estimate")
+        assert [one.code for one in more.warnings] == codes
+        promised = calcli.estimate(frame.drop("label"), artifact=tmp_path / method)
+        assert [one.code for one in promised.warnings] == ["promised", *codes]
