@@ -65,6 +65,7 @@ def _dots(plot: Axes, shown: Intervals) -> None:
     for label in plot.get_yticklabels():
         label.set_parse_math(False)
     plot.set_ylim(-len(names) + 0.4, 0.6)
+    plot.locator_params(axis="x", nbins=5)
     plot.grid(axis="x", color=LIGHT, linewidth=0.8)
     plot.set_xlabel(shown.unit, parse_math=False)
 

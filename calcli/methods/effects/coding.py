@@ -61,7 +61,7 @@ class Coding(CodedFeature):
             return self.level_codes(column.levels).astype(self.dtype)[column.values.astype(np.int32, copy=False)]
         return self._binned(column.values)
 
-    def _binned(self, values: NDArray[np.floating[Any]]) -> Codes:
+    def _binned(self, values: NDArray[Any]) -> Codes:
         """The codes of numbers."""
         codes = np.empty((len(values), 1), dtype=np.uint16)
         encode_numbers(np.ascontiguousarray(values, dtype=np.float64), self.cuts, MISSING, 0, len(values), codes, 0)
