@@ -17,8 +17,8 @@ from calcli import expressions as terms
 from calcli.batch import Batch, Column, FloatArray
 from calcli.expressions import Inputs, Missing, Number, Switch, Term, Terms
 from calcli.learners.encoding import heaviest_levels, level_weights
-from calcli.methods.mbct.kernels.predict import encode_numbers
 from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, quantile_gaps, unpack_features
+from calcli.methods.trees.kernels import encode_numbers
 from calcli.numeric.bins import run_starts
 
 Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]

@@ -22,6 +22,7 @@ from calcli.methods.mbct.kernels import Codes
 from calcli.methods.mbct.kernels import predict as applying
 from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, pack_features, quantile_gaps, unpack_features
 from calcli.methods.trees.compiled import on_threads
+from calcli.methods.trees.kernels import encode_numbers
 from calcli.numeric.bins import just_above
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.seeded import in_class_order
@@ -62,7 +63,7 @@ class Coder:
                 high = min(low + STRIDE, start + BLOCK, rows)
                 for place, (feature, values, table) in enumerate(columns):
                     if table is None:
-                        applying.encode_numbers(values, feature.cuts, int(feature.missing), low, high, codes, place)
+                        encode_numbers(values, feature.cuts, int(feature.missing), low, high, codes, place)
                     else:
                         applying.encode_categories(values, table, low, high, codes, place)
 

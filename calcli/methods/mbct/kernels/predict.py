@@ -13,30 +13,8 @@ from calcli.methods.mbct.kernels import ODDS, Codes, Flags, Places, Table
 from calcli.methods.trees.compiled import compiled
 from calcli.numeric.links import CLIP
 
-COUNTED = 128
-"""So few cuts are all compared with a number, by vector instructions: quicker than branches of a bisection."""
-
 STRIDE = 1 << 10
 """The rows that go through all trees at a time, see `apply_trees`."""
-
-
-@compiled
-def encode_numbers(
-    values: FloatArray, cuts: FloatArray, missing: int, start: int, stop: int, out: Codes, place: int
-) -> None:
-    """The code of each number: how many cuts lie below it, after 0 and that of a missing one, if it has one."""
-    for row in range(start, stop):
-        value = values[row]
-        low, left = 0, len(cuts)
-        while left > COUNTED:
-            half = left // 2
-            if cuts[low + half - 1] < value:
-                low += half
-            left -= half
-        below = 0
-        for cut in range(low, low + left):
-            below += int(cuts[cut] < value)
-        out[row, place] = missing if math.isnan(value) else 1 + missing + low + below
 
 
 @compiled
