@@ -75,9 +75,16 @@ def test_rows_of_other_units_are_not_one() -> None:
     np.testing.assert_array_equal(rows.weights, [2.0, 2.0])
 
 
-CHOOSING = {"spline": 2, "recal": 2, "mbct": 2, "heterogeneous": 2, "boost": 2, "ccl": 2, "pool": 2} | dict.fromkeys(
-    ("vector", "matrix", "dirichlet"), 4
-)
+CHOOSING = {
+    "spline": 2,
+    "recal": 2,
+    "mbct": 2,
+    "heterogeneous": 2,
+    "boost": 2,
+    "forest": 2,
+    "ccl": 2,
+    "pool": 2,
+} | dict.fromkeys(("vector", "matrix", "dirichlet"), 4)
 """The methods that choose settings by rows that are held out inside, and a number of classes for which they do."""
 
 

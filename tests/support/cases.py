@@ -47,7 +47,10 @@ def features(rows: int, rng: np.random.Generator) -> dict[str, Column]:
 
 
 def of_no_use(rows: int) -> dict[str, Column]:
-    """Features that say nothing, and that no split could use or many could."""
+    """Features that say nothing, and that no split could use or many could.
+
+    Their numbers come from a stream of their own: with the seed of the rows they would be the scores.
+    """
     return {
         "constant": Column("number", np.full(rows, 2.5)),
         "nothing": Column("number", np.full(rows, np.nan)),
@@ -56,7 +59,7 @@ def of_no_use(rows: int) -> dict[str, Column]:
         "as many categories as rows": Column(
             "category", np.arange(rows, dtype=np.int32), tuple(f"v{place:06}" for place in range(rows))
         ),
-        "as many numbers as rows": Column("number", np.random.default_rng(0).normal(size=rows)),
+        "as many numbers as rows": Column("number", np.random.default_rng([0, 1]).normal(size=rows)),
         "infinite": Column("number", np.where(np.arange(rows) % 2, np.inf, -np.inf)),
     }
 
