@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 import subprocess
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from calcli.deprecation import deprecated
 from calcli.version import VERSION
-from tests.support.shell import ROOT
+from tests.support.shell import ROOT, script
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PYTHONS = [line.rsplit(" ", 1)[1] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
-
-
-def release() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("release", ROOT / "packaging" / "release.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_place_that_names_the_version_names_this_one() -> None:
@@ -54,7 +43,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_nothing_unfinished_is_released(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = release()
+    made = script(ROOT / "packaging" / "release.py")
     monkeypatch.setattr(made, "ROOT", copy)
     assert "no version" in made.problem("1.0")
     assert "docs/container.md" in made.problem("1.0.0")

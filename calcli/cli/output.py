@@ -120,13 +120,14 @@ def check_file(target: str | None) -> None:
 
 def put(answer: str | bytes, target: str | None) -> None:
     """Write an answer to stdout, or to the file of ``-o``."""
-    content = answer.encode() if isinstance(answer, str) else answer
-    if target is None or target == "-":
-        write(answer) if isinstance(answer, str) else write_bytes(answer)
-        return
-    from calcli.tables.sink import write_bytes as write_to
+    if target is not None and target != "-":
+        from calcli.tables.sink import write_bytes as write_to
 
-    write_to(content, target)
+        write_to(answer.encode() if isinstance(answer, str) else answer, target)
+    elif isinstance(answer, str):
+        write(answer)
+    else:
+        write_bytes(answer)
 
 
 def bound(binding: Binding, *more: Pair) -> Answer:

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import re
 import shlex
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from calcli.cli.app import GROUPS, build, every_command
 from calcli.methods import catalog
-from tests.support.shell import ROOT, Run
+from tests.support.shell import ROOT, Run, script
 
 GOLDEN = Path(__file__).parent / "golden"
 PAGES = ROOT / "docs" / "commands"
-
-
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def commands() -> dict[tuple[str, ...], Any]:
@@ -64,7 +53,7 @@ def test_help_is_as_it_was_and_fits_80_columns(name: str, words: tuple[str, ...]
 
 
 def test_docs_are_in_step() -> None:
-    stale = [str(path.relative_to(ROOT)) for path in generator().out_of_date()]
+    stale = [str(path.relative_to(ROOT)) for path in script(ROOT / "docs" / "generate.py").out_of_date()]
     assert stale == [], "run: python docs/generate.py"
 
 

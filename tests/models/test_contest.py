@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from calcli.batch import Batch
+from calcli.batch import Batch, FloatArray
 from calcli.metrics import catalog as metrics
 from calcli.models.auto import EVIDENCE, STANDARD_ERRORS, MethodSelection
 from calcli.numeric.losses import log_loss
@@ -71,18 +72,24 @@ def test_of_few_rows_the_luckiest_method_is_not_taken() -> None:
     assert lead.mean() < STANDARD_ERRORS * lead.std() / np.sqrt(150)
 
 
-def test_two_that_err_in_different_places_are_mixed() -> None:
-    """Each knows half of the rows and says 0.5 of the others; together they know all."""
+def halves() -> tuple[np.random.Generator, Batch, FloatArray, NDArray[np.bool_]]:
+    """Rows with their true probabilities, and which of two halves each is in."""
     rng = np.random.default_rng(3)
     truth, side = rng.normal(0, 2, 4000), rng.random(4000) < 0.5
-    label = (rng.random(4000) < 1 / (1 + np.exp(-truth))).astype(np.int64)
     known = 1 / (1 + np.exp(-truth))
+    label = (rng.random(4000) < known).astype(np.int64)
+    return rng, Batch(truth, label), known, side
+
+
+def test_two_that_err_in_different_places_are_mixed() -> None:
+    """Each knows half of the rows and says 0.5 of the others; together they know all."""
+    rng, batch, known, side = halves()
     prob = {
         "identity": np.full(4000, 0.5),
         "platt": np.where(side, known, 0.5),
         "beta": np.where(side, 0.5, known),
     }
-    chosen = MethodSelection(prob, Batch(truth, label), folds(4000, 5, rng), metrics.find("nll"), 5).choose()
+    chosen = MethodSelection(prob, batch, folds(4000, 5, rng), metrics.find("nll"), 5).choose()
     assert chosen.name == "pool"
     assert set(chosen.weights) == {"platt", "beta"}
     assert sum(chosen.weights.values()) == pytest.approx(1.0)
@@ -90,24 +97,21 @@ def test_two_that_err_in_different_places_are_mixed() -> None:
 
 def test_what_a_limit_costs_is_said() -> None:
     """The best keeps no order; of those that do, two know half of the rows each, and only one of them is on sums."""
-    rng = np.random.default_rng(3)
-    truth, side = rng.normal(0, 2, 4000), rng.random(4000) < 0.5
-    label = (rng.random(4000) < 1 / (1 + np.exp(-truth))).astype(np.int64)
-    known = 1 / (1 + np.exp(-truth))
+    rng, batch, known, side = halves()
     prob = {
         "identity": np.full(4000, 0.5),
         "beta": np.where(side, known, 0.5),
         "isotonic-centered": np.where(side, 0.5, known),
         "boost": known,
     }
-    every = MethodSelection(prob, Batch(truth, label), folds(4000, 5, rng), metrics.find("nll"), 5)
+    every = MethodSelection(prob, batch, folds(4000, 5, rng), metrics.find("nll"), 5)
     assert every.choose().name == "boost"
     assert every.limited(None, simple=False)[1:] == (every.choose(), None)
 
     among, chosen, cost = every.limited("monotone", simple=False)
     assert set(among.prob) == {"identity", "beta", "isotonic-centered"}
     assert chosen.name == "pool"
-    difference = log_loss(among.predicted(chosen), label) - log_loss(known, label)
+    difference = log_loss(among.predicted(chosen), batch.labels) - log_loss(known, batch.labels)
     half = 1.96 * difference.std() / np.sqrt(4000)
     assert cost is not None
     value, lo, hi = map(float, re.findall(r"\d\.\d{5}", cost)[:3])
@@ -116,7 +120,7 @@ def test_what_a_limit_costs_is_said() -> None:
     assert cost.startswith("--for monotone costs")
 
     _, single, cost = every.limited("monotone", simple=True)
-    mean = {name: log_loss(one, label).mean() for name, one in among.prob.items()}
+    mean = {name: log_loss(one, batch.labels).mean() for name, one in among.prob.items()}
     assert (single.name, single.weights) == (min(mean, key=lambda name: mean[name]), {single.name: 1.0})
     assert str(cost).startswith("--for monotone --simple costs")
     assert every.limited("rules", simple=False)[1].name == "boost"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import chdir, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -22,6 +24,16 @@ HANGS = 600
 
 Run = Callable[..., tuple[int, str, str]]
 """Runs calcli: the exit code, stdout, stderr."""
+
+
+def script(path: Path) -> ModuleType:
+    """The module of a script, which is in no package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def blocks(text: str, language: str) -> list[str]:
