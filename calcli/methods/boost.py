@@ -29,7 +29,7 @@ from calcli.methods import calibrator, catalog
 from calcli.methods.base import SETTINGS, Chosen, Params, Section, number
 from calcli.methods.calibrator import FittedMethod, formula_of
 from calcli.methods.trees.coding import sums
-from calcli.methods.trees.held_out_choice import best, distinct, enough, held_out_splits
+from calcli.methods.trees.held_out_choice import best, distinct, each_held_out_once, enough, held_out_splits
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import Split, class_order, ordered
@@ -47,9 +47,6 @@ SCORE = "calibrated score"
 _BLOB = "model.cbm"
 _LEVELS = "levels"
 _BAGS = "bags"
-
-LEAST_BAGS = 3
-"""From so many folds on, the models of all are kept: each has seen two thirds of the rows or more."""
 
 
 def _encoding(prior: float, borders: int) -> Mapping[str, Any]:
@@ -100,7 +97,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         splits = held_out_splits(rows)
         trials = _trials(rows, params, seed, splits)
         rounds = _rounds(trials)
-        if params["bags"] is True and _each_held_out_once(splits) and (kept := _mean_of(trials, rounds)):
+        if params["bags"] is True and each_held_out_once(splits) and (kept := _mean_of(trials, rounds)):
             return kept
     else:
         rounds = int(number(params, "rounds"))
@@ -117,7 +114,7 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: S
     """
     if params["rounds"] != "auto":
         return Chosen()
-    if params["bags"] is True and _each_held_out_once(splits):
+    if params["bags"] is True and each_held_out_once(splits):
         trials = _trials(batch, params, seed, splits)
         rounds = _rounds(trials)
         states = {place: trial.state(_rounds(_without(trials, place))) for place, trial in enumerate(trials)}
@@ -127,14 +124,6 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: S
     (trial,) = trials = _trials(batch, params, seed, [last])
     rounds = _rounds(trials)
     return Chosen({"rounds": rounds}, {len(splits) - 1: trial.state(rounds)} if trial.reaches(rounds) else {})
-
-
-def _each_held_out_once(splits: Sequence[Split]) -> bool:
-    """Whether these are the folds of a cross-validation, of which each fit has seen two thirds of the rows or more."""
-    if len(splits) < LEAST_BAGS:
-        return False
-    held_out = np.sum([split.test for split in splits], axis=0)
-    return bool((held_out == 1).all()) and all((split.train != split.test).all() for split in splits)
 
 
 def _without(trials: Sequence[_Trial], place: int) -> list[_Trial]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -26,6 +26,9 @@ Mask = NDArray[np.bool_]
 CROSS_VALIDATED_ROWS = 1_000_000
 """Up to so many rows the default is 5-fold cross-validation, above that one 90/10 split."""
 
+FEWER_FOLDS = ((20_000, 5), (50_000, 3))
+"""Up to so many rows, so many folds: of many rows two thirds are enough to fit on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Holdout:
@@ -34,20 +37,17 @@ class Holdout:
     kind: Literal["cv", "share", "none", "others"]
     folds: int = 0
     share: float = 0.0
+    refit_on_all: bool = True
+    """Whether the artifact is fitted on all rows; otherwise it is the calibrator that was evaluated."""
 
     def __str__(self) -> str:
         return {"cv": f"cv:{self.folds}", "share": f"{self.share:g}", "none": "none", "others": "others"}[self.kind]
-
-    @property
-    def refit_on_all(self) -> bool:
-        """Whether the artifact is fitted on all rows; otherwise it is the calibrator that was evaluated."""
-        return self.kind != "share"
 
     @classmethod
     def parse(cls, text: str | None, rows: int) -> Holdout:
         """From ``--holdout``; None is the default for so many rows."""
         if text is None:
-            return cls("cv", folds=5) if rows <= CROSS_VALIDATED_ROWS else cls("share", share=0.1)
+            return cls("cv", folds=5) if rows <= CROSS_VALIDATED_ROWS else cls("share", 0, 0.1, refit_on_all=False)
         if text == "none":
             return cls("none")
         if match := re.fullmatch(r"cv:(\d{1,12})", text):
@@ -63,7 +63,18 @@ class Holdout:
             share = 0.0
         if not 0 < share < 1:
             raise UsageError(f"--holdout {text}: give cv:5 (folds), 0.1 (a share of the rows) or none")
-        return cls("share", share=share)
+        return cls("share", 0, share, refit_on_all=False)
+
+    @classmethod
+    def shared(cls, text: str | None, rows: int) -> Holdout:
+        """The scheme whose predictions also choose settings, or among methods: then a prediction costs a whole fit.
+
+        By default up to 20,000 rows are held out in five folds and up to 50,000 in three; of more, one fifth is enough.
+        """
+        if text is not None:
+            return replace(cls.parse(text, rows), refit_on_all=True)
+        folds = next((folds for most, folds in FEWER_FOLDS if rows <= most), 0)
+        return cls("cv", folds=folds) if folds else cls("share", share=0.2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +216,17 @@ def predict_held_out(
     done: Callable[[], None],
     sides: SideInputs = NO_SIDE_INPUTS,
     post_processing: PostProcessing = PLAIN,
+    known: Mapping[int, FittedMethod] = NONE_KNOWN,
 ) -> tuple[HeldOutPredictions, FittedMethod]:
-    """Fit and predict in each split; `done` is called after each. The calibrator is that of the last split."""
+    """Fit and predict in each split; `done` is called after each. The calibrator is that of the last split.
+
+    `known` are calibrators of splits that need not be fitted again.
+    """
     parts: dict[int, FoldPredictions] = {}
     step = step_of(batch, splits)
     every = range(len(splits))
-    for part, fitted in predict_splits(spec, batch, params, splits, every, seed, sides, post_processing, step):
+    made = predict_splits(spec, batch, params, splits, every, seed, sides, post_processing, step, known)
+    for part, fitted in made:
         parts[part.split], last = part, fitted
         done()
     return join_folds(parts, batch, splits), last
