@@ -33,6 +33,7 @@ from calcli.methods.trees.held_out_choice import best, distinct, each_held_out_o
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import Split, class_order, ordered
+from calcli.numeric.side_by_side import on_threads
 from calcli.state import Json, Rules, State, nest, pack_texts, unnest, unpack_texts
 
 if TYPE_CHECKING:
@@ -289,15 +290,17 @@ class _Trial:
     losses: FloatArray
 
     @classmethod
-    def of(cls, seen: Batch, unseen: Batch, params: Params, seed: int) -> _Trial:
+    def of(cls, seen: Batch, unseen: Batch, params: Params, seed: int, how: Mapping[str, Any]) -> _Trial:
         boosting, start = _Boosting.of(params, seen, seed), _scaled(seen)
+        boosting = replace(boosting, settings={**boosting.settings, **how})
         prob = start.predict(Batch(unseen.score))
         losses = [log_loss(prob, unseen.labels)]
         model = boosting.train(seen, start, boosting.course.most, unseen)
         if model is not None:
             order = boosting.of_labels(seen)
             data = catboost.pool(_features(unseen, scores(prob), order))
-            for stage in model.staged_predict(data, prediction_type="RawFormulaVal", eval_period=EVERY):
+            count = how.get("thread_count", -1)
+            for stage in model.staged_predict(data, "RawFormulaVal", eval_period=EVERY, thread_count=count):
                 losses.append(log_loss(_moved(prob, stage, order), unseen.labels))
         losses += [losses[-1]] * (1 + boosting.course.most // EVERY - len(losses))
         return cls(boosting, seen, unseen, start, model, np.stack(losses))
@@ -315,8 +318,14 @@ class _Trial:
 
 
 def _trials(rows: Batch, params: Params, seed: int, splits: Iterable[Split]) -> list[_Trial]:
-    sides = ((distinct(rows.take(side), seed) for side in split) for split in splits)
-    return [_Trial.of(seen, unseen, params, seed) for seen, unseen in sides]
+    """A trial for each split, on one thread each if there are several."""
+    tried = list(splits)
+
+    def work(split: Split) -> _Trial:
+        seen, unseen = (distinct(rows.take(side), seed) for side in split)
+        return _Trial.of(seen, unseen, params, seed, {"thread_count": 1} if len(tried) > 1 else {})
+
+    return on_threads(work, tried)
 
 
 def _rounds(trials: Sequence[_Trial]) -> int:

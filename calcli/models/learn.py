@@ -23,6 +23,7 @@ from calcli.models.auto import select
 from calcli.models.held_out import CROSS_VALIDATED_ROWS, Holdout, Mask, Splits, predict_held_out, split_rows
 from calcli.models.model_selection import Choice, choice_warnings
 from calcli.models.recipe import AUTO, Recipe, prior_ratio_of
+from calcli.numeric.threads import one_thread_of_algebra
 from calcli.reports.conditions import Guard
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.groups import LabelCheck
@@ -168,7 +169,9 @@ def learn(
     if learned.prob is None:
         return learned
     rows = learned.held_out(batch)
-    return replace(learned, drift_baseline=DriftBaseline.of(learned.prob, rows.labels, rows.weight, rows.together))
+    with one_thread_of_algebra():
+        baseline = DriftBaseline.of(learned.prob, rows.labels, rows.weight, rows.together)
+    return replace(learned, drift_baseline=baseline)
 
 
 @dataclass(frozen=True, slots=True)

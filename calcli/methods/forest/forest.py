@@ -25,11 +25,11 @@ from calcli.methods.effects.coding import Coding, centred_scores, codings_of
 from calcli.methods.forest import growing, kernels
 from calcli.methods.forest.growing import Rows, Tree
 from calcli.methods.trees.coding import pack_features, unpacked_once
-from calcli.methods.trees.compiled import on_threads
 from calcli.methods.trees.held_out_choice import distinct, least_loss
 from calcli.numeric.losses import log_loss, prob_of_label
 from calcli.numeric.mixture import likeliest_weights
 from calcli.numeric.seeded import Mask, Split, class_order, folds, group_folds, held_out, ordered, stream
+from calcli.numeric.side_by_side import on_threads
 from calcli.state import Numbers, Rules, State, nest, prefixed, unit, unnest, unprefixed
 
 FAR = 15.0

@@ -24,8 +24,8 @@ from calcli.methods.mbct.forest import Forest, score_of
 from calcli.methods.mbct.grow import Tree, TreeRows, grow
 from calcli.methods.mbct.kernels import Places, predict
 from calcli.methods.mbct.level_passes import Growth, Rows, SplitLoss
-from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.seeded import Split, share_by_score, splits_by_score
+from calcli.numeric.side_by_side import on_threads
 
 LINKS = {"odds": kernels.ODDS, "linear": kernels.LINEAR}
 
