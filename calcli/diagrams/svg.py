@@ -149,9 +149,12 @@ class IntervalRow(NamedTuple):
 
     name: str
     estimate: tuple[float, float | None, float | None]
-    labels: tuple[float, float | None, float | None]
+    labels: tuple[float, float | None, float | None] | None
     mean: float | None
     """The mean of the scores."""
+
+    others: tuple[float, ...] = ()
+    """The means of other scores."""
 
 
 NAMES, LINE = 180.0, 36.0
@@ -159,18 +162,23 @@ NAMES, LINE = 180.0, 36.0
 
 
 def intervals(rows: Sequence[IntervalRow], x_name: str) -> str:
-    """Estimates above the mean of the labels alone, each with its interval, and the mean of the scores."""
-    known = [end for row in rows for end in (*row.estimate, *row.labels, row.mean) if end is not None]
+    """Estimates above the mean of the labels alone, each with its interval, and the means of scores."""
+    known = [
+        end for row in rows for end in (*row.estimate, *(row.labels or ()), row.mean, *row.others) if end is not None
+    ]
     right = max([1e-9, *known]) * 1.04
     frame = PlotArea(NAMES, TOP, WIDE, LINE * len(rows), right, 1.0)
     parts = [_stroke("grid", f"M{_number(frame.x(x))} {_number(TOP)}V{_number(frame.bottom)}") for x in ticks(right)]
     for place, row in enumerate(rows):
         y = TOP + LINE * (place + 0.5)
         parts.append(_text(NAMES - 8, y + 4, row.name, "end"))
-        parts += [_spanned(frame, row.estimate, y - 5, ink(0), 3.0), _spanned(frame, row.labels, y + 6, ink(None), 1.5)]
-        if row.mean is not None:
-            x = _number(frame.x(row.mean))
-            parts.append(f'<path d="M{x} {_number(y - 12)}v24" style="stroke:{ink(1)};stroke-width:2;fill:none"/>')
+        parts.append(_spanned(frame, row.estimate, y - 5 * (row.labels is not None), ink(0), 3.0))
+        if row.labels is not None:
+            parts.append(_spanned(frame, row.labels, y + 6, ink(None), 1.5))
+        for series, mean in enumerate((row.mean, *row.others), 1):
+            if mean is not None:
+                x, color = _number(frame.x(mean)), ink(series)
+                parts.append(f'<path d="M{x} {_number(y - 12)}v24" style="stroke:{color};stroke-width:2;fill:none"/>')
     for value, text in tick_labels(right).items():
         parts.append(_text(frame.x(value), frame.bottom + 17, text, "middle"))
     parts.append(_text(NAMES + WIDE / 2, frame.bottom + 38, x_name, "middle soft"))
