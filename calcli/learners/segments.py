@@ -1,9 +1,10 @@
 """Segments in which a score is more wrong than elsewhere: a beam search over conditions on up to three features.
 
 The evidence of a segment is the score test of a shift of its log-odds beside a shift of all rows, z^2 with
-z = sum w (y - p) / sqrt(V (1 - V / V_all)) and V the variance of the sum. What is chosen from C conditions has a z^2 of
-about 2 ln C by chance alone, so that each bound of a condition costs as much: a condition that adds less is left out.
-What a chosen segment explains is taken off before the next one is looked for, so that the segments are different ones.
+z = sum w (y - p) / sqrt(V (1 - V / V_all)) and V the variance of the sum; or, if it is less, that of its own gap. The
+largest z^2 of C conditions is about 2 ln C by chance alone, so that each bound of a condition costs about as much: a
+condition that adds less is left out. What a chosen segment explains is taken off before the next one is looked for, so
+that the segments are different ones.
 """
 
 from __future__ import annotations
@@ -126,8 +127,8 @@ class Search:
             self._put_right(slice(None))
 
     def error(self, share: float) -> float:
-        """The standard error of the gap of a segment with a share of all rows, beside that of all rows."""
-        return math.sqrt(self.all_variance * (1.0 - share) / share) / max(float(self.weight.sum()), 1e-300)
+        """The standard error of the difference between the gap of a segment with a share of all rows, and the rest."""
+        return math.sqrt(self.all_variance / (share * (1.0 - share))) / max(float(self.weight.sum()), 1e-300)
 
     def _put_right(self, rows: IntArray | slice) -> None:
         """Shift the log-odds of rows, after which the mean of their residuals is 0."""

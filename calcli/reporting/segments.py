@@ -9,15 +9,15 @@ from calcli.diagrams.canvas import shortened
 from calcli.diagrams.svg import IntervalRow
 from calcli.reporting.facts import Pair
 from calcli.reporting.tables import Table
-from calcli.reporting.typesetting import interval, number, p_value, signed
+from calcli.reporting.typesetting import glued, interval, number, p_value, signed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from calcli.reports.schema import Report
 
-_LETTERS = 26
-"""The letters of a segment beside a picture, below which the table has all of them."""
+_LETTERS = 70
+"""The letters of a segment in a picture; the table has all of them."""
 
 FEWEST = 5
 """The columns of a table of segments that every screen shows."""
@@ -25,7 +25,7 @@ FEWEST = 5
 _TERMS = (
     ("segment", "found on one half of the rows (or of their units), measured on the other; rows, share: of that half"),
     ("gap", "predicted minus observed; the interval holds for all segments together with 95 % confidence"),
-    ("p-value", "test of the gap, and of what it is beyond that of all rows, adjusted for the segments tried"),
+    ("p-value", "test of the gap, and of its difference from that of the other rows, adjusted for the segments tried"),
     ("log-loss", "the decrease of the log-loss of all rows if the rate of this segment alone is corrected"),
 )
 _BESIDE = ("by NAME", "the mean prediction of another score on the same rows")
@@ -45,11 +45,11 @@ def sentences(report: Report) -> Iterator[str]:
         if count:
             found = f"wrong in {count} segment{'s' if count > 1 else ''}"
         else:
-            found = "no segment found in which it is more wrong than on all rows"
+            found = "no segment found in which it is more wrong than elsewhere"
         seen = ""
         if search["detectable"] is not None:
-            share = f"{search['share']:.0%}".replace("%", " %")
-            seen = f"; a gap of {number(search['detectable'], 3)} in {share} of the rows would be found in 4 of 5 cases"
+            gap, share = number(search["detectable"], 3), glued(f"{100 * search['share']:g} %")
+            seen = f"; a gap of {gap} in {share} of the rows would be found in 4 of 5 cases"
         yield f"{search['score']}{of}: {found}{seen}."
 
 
@@ -90,18 +90,15 @@ def terms(report: Report) -> list[Pair]:
     return [*_TERMS, *([_BESIDE] if len(report.segment_search) > 1 else [])]
 
 
-def picture(found: Sequence[Any]) -> list[IntervalRow]:
-    """The observed rate of each segment with its interval, what was predicted, and what other scores predict."""
-    return [
-        IntervalRow(
-            f"{place}. {shortened(entry['text'], _LETTERS)}",
-            (entry["observed"], *_ends(entry)),
-            None,
-            entry["predicted"],
-            tuple(other["predicted"] for other in entry["others"]),
-        )
-        for place, entry in enumerate(found, 1)
-    ]
+def picture(found: Sequence[Any], scores: Sequence[str]) -> list[IntervalRow]:
+    """The observed rate of each segment with its interval, and what each score predicts, always in the same order."""
+    rows = []
+    for entry in found:
+        of = {entry["score"]: entry["predicted"]} | {other["score"]: other["predicted"] for other in entry["others"]}
+        first, *others = (of[score] for score in scores)
+        name = shortened(entry["text"], _LETTERS)
+        rows.append(IntervalRow(name, (entry["observed"], *_ends(entry)), None, first, tuple(others)))
+    return rows
 
 
 def _ends(entry: Any) -> tuple[float | None, float | None]:

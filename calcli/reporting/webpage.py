@@ -209,15 +209,19 @@ def _groups(report: Report) -> str:
 
 def where_wrong(report: Report) -> str:
     """For each score whether segments were found in which it is wrong, with a table and a picture of them."""
+    searches: Any = report.segment_search
     parts = [paragraph(sentence) for sentence in segments.sentences(report)]
     for score, shown in segments.tables(report):
         found = segments.entries(report, score)
-        names = [score, *(other["score"] for other in found[0]["others"])]
+        names = [search["score"] for search in searches]
         legend = [
             (0, "observed, with its interval"),
             *((place, f"predicted by {one}") for place, one in enumerate(names, 1)),
         ]
-        parts += [table(shown, caption=shown.title), page.intervals(segments.picture(found), "rate", legend)]
+        parts += [
+            table(shown, caption=shown.title),
+            page.intervals(segments.picture(found, names), "rate", legend, above=True),
+        ]
     return section("Segments", *parts, terms(segments.terms(report)))
 
 

@@ -2,8 +2,8 @@
 
 Segments are looked for on one half of the rows, or of their units, and measured on the other half, where they are
 groups like any others: the test is that of groups, and all segments are corrected together. A segment is found if its
-gap differs from 0, and goes beyond what the gap of all rows and the segments before it explain: where a score is wrong
-everywhere alike, there is nothing to point at. Where rows are few, each half is the fresh one in turn.
+gap differs from 0, and from the gap of the other rows, but for what the segments before it explain: where a score is
+wrong everywhere alike, there is nothing to point at. Where rows are few, each half is the fresh one in turn.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ CELLS = 1 << 25
 SHARE, POWER = 0.1, 0.84
 """A report says how large the gap of a segment with this share of the rows must be, so that it is found with a power of
 80 %, the normal quantile of which is `POWER`."""
+
+BESIDE = 1.1
+"""What is found lies a little beside the true segment, which must be off by so much more than if it did not."""
 
 ALIKE = 0.5
 """Two segments are one if so large a share of the rows of either of them is in both."""
@@ -98,12 +101,16 @@ class _Tried(NamedTuple):
 class _Seen(NamedTuple):
     """What could be seen of a segment with a share of `SHARE`."""
 
-    least: float = math.inf
+    least: float
     """The z of the last segment that was tried: one with less is none of them."""
 
-    error: float = math.inf
-    of_fresh: float = math.inf
+    error: float
+    of_fresh: float
     """`error`, `of_fresh`: the standard errors of its gap on the rows that are searched, and on the fresh ones."""
+
+    def gap(self, quantile: float) -> float:
+        """The gap that is found with a power of 80 %, where a z of `quantile` is significant."""
+        return BESIDE * max(self.error * (self.least + POWER), self.of_fresh * (quantile + POWER))
 
 
 class Segments(NamedTuple):
@@ -128,7 +135,7 @@ def find_segments(
     scores = [(one.top if of is None else one.one_vs_rest(of.place)).with_scaled_weights for one in scored]
     turns = _turns(np.flatnonzero(scores[0].weights > 0), rows.together, seed)
     tried: list[_Tried] = []
-    seen = [_Seen() for _ in scores]
+    seen: dict[int, _Seen] = {}
     for place, score in enumerate(scores):
         for searched, fresh in turns:
             search = _search(coded, score.take(searched), searched)
@@ -136,25 +143,26 @@ def find_segments(
             tried += _tries(place, segments, coded, score, fresh)
             least = math.sqrt(max(segments[-1].square, 0.0)) if len(segments) == count else 0.0
             error = search.error(SHARE)
-            seen[place] = min(seen[place], _Seen(least, error, error * math.sqrt(len(searched) / len(fresh))))
+            seen[place] = _Seen(least, error, error * math.sqrt(len(searched) / len(fresh)))
     # Corrected together, with intervals as wide as that asks for.
     quantile = NormalDist().inv_cdf(1.0 - LEVEL / 2.0 / max(1, len(tried)))
     corrected = adjusted([(one.p, one.test.least) for one in tried])
     sure = [(p, one) for p, one in zip(corrected, tried, strict=True) if p is not None and p <= LEVEL]
     found, searches = [], []
     names = [candidate.name for candidate in candidates]
-    for place, (least, error, of_fresh) in enumerate(seen):
-        chosen = _different(sorted((pair for pair in sure if pair[1].place == place), key=_order), coded)[:count]
+    for place, name in enumerate(names):
+        of_score = sorted((pair for pair in sure if pair[1].place == place), key=lambda pair: (pair[0], pair[1].p))
+        chosen = _different(of_score, coded)[:count]
         for p, one in sorted(chosen, key=lambda pair: -pair[1].gain):
             found.append(_entry(one, p, names, scores, coded, quantile, of))
         entry = {
-            "score": names[place],
+            "score": name,
             "class": None if of is None else of.name,
             "rows": sum(len(fresh) for _, fresh in turns),
             "tried": sum(one.place == place for one in tried),
             "found": len(chosen),
             "share": SHARE,
-            "detectable": finite(max(error * (least + POWER), of_fresh * (quantile + POWER))),
+            "detectable": finite(seen[place].gap(quantile)) if place in seen else None,
         }
         searches.append(as_json(entry))
     return Segments(tuple(found), tuple(searches))
@@ -183,35 +191,27 @@ def _search(coded: Coded, score: Scored, searched: IntArray) -> Search:
 
 
 def _tries(place: int, segments: Sequence[Segment], coded: Coded, score: Scored, fresh: IntArray) -> Iterator[_Tried]:
-    """The tests of segments on the fresh rows, each beyond what all rows and the segments before it explain."""
+    """The tests of segments on the fresh rows: of the gap, and of its difference from the gap of the other rows, both
+    of them but for what the segments before it explain.
+    """
     rows, codes = score.take(fresh), coded.codes[:, fresh]
-    weights, total = rows.weights, rows.total_weight
-    expected = rows.prob.astype(np.float64)
-
-    def put_right(some: IntArray | slice) -> None:
-        off = weights[some] @ (expected[some] - rows.label[some])
-        expected[some] -= off / max(float(weights[some].sum()), 1e-300)
-
-    put_right(slice(None))
+    weights, label, total = rows.weights, rows.label.astype(np.float64), rows.total_weight
+    off = rows.prob - label
     for segment in segments:
-        inside = np.flatnonzero(rows_of(codes, segment.conditions))
-        part = rows.take(inside)
-        (test,) = by_group(part, np.zeros(len(inside), dtype=np.int64), 1)
-        beyond = paired_difference(expected[inside], part.label.astype(np.float64), part.weight, part.units)
+        held = rows_of(codes, segment.conditions)
+        part, share = rows.take(held), float(weights @ held) / total
+        (test,) = by_group(part, np.zeros(len(part), dtype=np.int64), 1)
         p = None
-        if test.p is not None and beyond.p is not None and beyond.value is not None:
-            same_side = beyond.value * float(part.weights @ (part.prob - part.label)) > 0.0
-            p = max(test.p, beyond.p) if same_side else 1.0
+        if test.p is not None and 0.0 < share < 1.0:
+            contrast = off * np.where(held, 1.0 / share, -1.0 / (1.0 - share))
+            beyond = paired_difference(contrast, np.zeros(len(contrast)), rows.weight, rows.units)
+            step = beyond.value or 0.0
+            same_side = step * float(part.weights @ (part.prob - part.label)) > 0.0
+            p = None if beyond.p is None else max(test.p, beyond.p) if same_side else 1.0
+            off[held] -= step
         odds = log_odds(part.prob)
         lost = softplus(odds + segment.shift) - softplus(odds) - part.label * segment.shift
-        share = float(part.weights.sum()) / total
-        yield _Tried(place, segment, fresh[inside], share, -float(part.weights @ lost) / total, test, p)
-        put_right(inside)
-        put_right(slice(None))
-
-
-def _order(pair: tuple[float, _Tried]) -> tuple[float, float]:
-    return pair[0], pair[1].p or 0.0
+        yield _Tried(place, segment, fresh[held], share, -float(part.weights @ lost) / total, test, p)
 
 
 def _different(ordered: Sequence[tuple[float, _Tried]], coded: Coded) -> list[tuple[float, _Tried]]:

@@ -105,6 +105,6 @@ def test_a_screen_shows_as_many_columns_as_it_has_room_for(
         table = out.partition("segments of raw\n")[2].splitlines()
         assert table[0].endswith(last)
         assert max(map(len, out.splitlines())) <= columns
-        assert "mended: no segment found in which it is more wrong than on all rows" in " ".join(out.split())
+        assert "mended: no segment found in which it is more wrong than elsewhere" in " ".join(out.split())
     assert main([*words, "3", "--format", "markdown"]) == 0
     assert "| log-loss |" in capfd.readouterr().out
