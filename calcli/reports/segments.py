@@ -14,7 +14,6 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import IntArray
@@ -53,7 +52,7 @@ BESIDE = 1.1
 """What is found lies a little beside the true segment, which must be off by so much more than if it did not."""
 
 ALIKE = 0.5
-"""Two segments are one if so large a share of the rows of either of them is in both."""
+"""Segments of both turns are one if they share so much of the rows of the smaller one."""
 
 
 class Coded(NamedTuple):
@@ -83,7 +82,8 @@ class _Tried(NamedTuple):
     """A segment that was looked for in one score, and its fresh rows."""
 
     place: int
-    """Which score it is."""
+    turn: int
+    """`place`, `turn`: which score it is, and which half was searched."""
 
     segment: Segment
     fresh: IntArray
@@ -137,10 +137,10 @@ def find_segments(
     tried: list[_Tried] = []
     seen: dict[int, _Seen] = {}
     for place, score in enumerate(scores):
-        for searched, fresh in turns:
+        for turn, (searched, fresh) in enumerate(turns):
             search = _search(coded, score.take(searched), searched)
             segments = list(search.segments(count))
-            tried += _tries(place, segments, coded, score, fresh)
+            tried += _tries((place, turn), segments, coded, score, fresh)
             least = math.sqrt(max(segments[-1].square, 0.0)) if len(segments) == count else 0.0
             error = search.error(SHARE)
             seen[place] = _Seen(least, error, error * math.sqrt(len(searched) / len(fresh)))
@@ -190,7 +190,9 @@ def _search(coded: Coded, score: Scored, searched: IntArray) -> Search:
     return Search(coded.axes, coded.codes[:, searched], label, score.prob, score.weight, effect)
 
 
-def _tries(place: int, segments: Sequence[Segment], coded: Coded, score: Scored, fresh: IntArray) -> Iterator[_Tried]:
+def _tries(
+    at: tuple[int, int], segments: Sequence[Segment], coded: Coded, score: Scored, fresh: IntArray
+) -> Iterator[_Tried]:
     """The tests of segments on the fresh rows: of the gap, and of its difference from the gap of the other rows, both
     of them but for what the segments before it explain.
     """
@@ -211,17 +213,18 @@ def _tries(place: int, segments: Sequence[Segment], coded: Coded, score: Scored,
             off[held] -= step
         odds = log_odds(part.prob)
         lost = softplus(odds + segment.shift) - softplus(odds) - part.label * segment.shift
-        yield _Tried(place, segment, fresh[held], share, -float(part.weights @ lost) / total, test, p)
+        yield _Tried(*at, segment, fresh[held], share, -float(part.weights @ lost) / total, test, p)
 
 
 def _different(ordered: Sequence[tuple[float, _Tried]], coded: Coded) -> list[tuple[float, _Tried]]:
-    """The segments but for those that are much like an earlier one."""
-    kept: list[tuple[tuple[float, _Tried], NDArray[np.bool_]]] = []
-    for pair in ordered:
-        rows = rows_of(coded.codes, pair[1].segment.conditions)
-        if all((rows & other).sum() <= ALIKE * (rows | other).sum() for _, other in kept):
-            kept.append((pair, rows))
-    return [pair for pair, _ in kept]
+    """The segments but for those that the other turn has found too; those of one turn were tested beside each other."""
+    kept: list[tuple[float, _Tried]] = []
+    for p, one in ordered:
+        rows = rows_of(coded.codes, one.segment.conditions)
+        others = [rows_of(coded.codes, other.segment.conditions) for _, other in kept if other.turn != one.turn]
+        if all((rows & other).sum() <= ALIKE * min(rows.sum(), other.sum()) for other in others):
+            kept.append((p, one))
+    return kept
 
 
 def _entry(
