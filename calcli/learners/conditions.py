@@ -26,6 +26,9 @@ DIGITS = 3
 LOOKED_AT = 200_000
 """Quantiles are those of at most so many rows, evenly spaced."""
 
+LONGEST = 1e15
+"""Whole numbers from here on are written as others are."""
+
 Codes = NDArray[np.uint8]
 
 
@@ -56,8 +59,8 @@ class Axis:
     ends: FloatArray | None = None
     """The ends as numbers; None for categories."""
 
-    whole: bool = False
-    """Whether the numbers have no fractions."""
+    range: tuple[float, float] | None = None
+    """The least and the greatest number, where none has a fraction."""
 
     missing: bool = False
     """Whether there are rows without a value."""
@@ -74,12 +77,15 @@ class Axis:
         absent = np.isnan(values)
         if column.role == "boolean":
             return cls(name, ("false", "true"), missing=bool(absent.any()))
-        present = values[~absent][:: -(-len(values) // LOOKED_AT)]
-        present = np.sort(present[np.isfinite(present)]).astype(np.float64)
-        whole = bool((present % 1.0 == 0.0).all())
-        ends = np.unique(present[(len(present) * np.array(SHARES)).astype(np.int64)] if len(present) else present)
-        names = _texts(ends[ends < present[-1]] if len(ends) else ends, whole=whole)
-        return cls(name, names, np.array(names, dtype=np.float64), whole, bool(absent.any()))
+        present = values[~absent].astype(np.float64)
+        finite = np.isfinite(present)
+        whole = len(present) > 0 and bool(finite.all()) and bool((present % 1.0 == 0.0).all())
+        whole = whole and bool(np.abs(present).max() < LONGEST)
+        ordered = np.sort(present[finite][:: -(-len(values) // LOOKED_AT)])
+        ends = np.unique(ordered[(len(ordered) * np.array(SHARES)).astype(np.int64)] if len(ordered) else ordered)
+        names = _texts(ends[ends < ordered[-1]] if len(ends) else ends, whole=whole)
+        between = (float(present.min()), float(present.max())) if whole else None
+        return cls(name, names, np.array(names, dtype=np.float64), between, bool(absent.any()))
 
     @property
     def bins(self) -> int:
@@ -111,7 +117,8 @@ class Axis:
             lo, hi = np.triu_indices(self.bins)
             ranges = zip(lo.tolist(), hi.tolist(), strict=True)
             alone = np.array([self._value(*one) is not None for one in ranges], dtype=np.bool_)
-            bounds = np.where(alone, 1, (lo > 0).astype(np.int64) + (hi < last))
+            bounds = (lo > 0).astype(np.int64) + (hi < last)
+            bounds = np.where(alone, np.minimum(bounds, 1), bounds)
         found = Choices(lo, hi, bounds)
         if self.missing:
             found = Choices(*(np.append(one, new) for one, new in zip(found, (last + 1, last + 1, 1), strict=True)))
@@ -134,9 +141,11 @@ class Axis:
 
     def _value(self, lo: int, hi: int) -> str | None:
         """The one whole number that a range holds, if it holds one."""
-        if not self.whole or self.ends is None or not 0 < lo <= hi < self.bins - 1:
+        if self.range is None or self.ends is None:
             return None
-        return self.names[hi] if self.ends[hi] - self.ends[lo - 1] == 1.0 else None
+        below = self.ends[lo - 1] if lo > 0 else self.range[0] - 1.0
+        last = self.ends[hi] if hi < self.bins - 1 else self.range[1]
+        return f"{last:.0f}" if last - below == 1.0 else None
 
 
 def _texts(ends: FloatArray, *, whole: bool) -> tuple[str, ...]:
