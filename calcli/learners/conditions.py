@@ -38,10 +38,12 @@ class Condition(NamedTuple):
     axis: int
     lo: int
     hi: int
+    bounds: int = 1
+    """How many bounds a reader has to keep in mind."""
 
 
 class Choices(NamedTuple):
-    """The conditions that a feature allows, as arrays: bins, and how many bounds a reader has to keep in mind."""
+    """The conditions that a feature allows, as arrays."""
 
     lo: IntArray
     hi: IntArray
@@ -162,6 +164,6 @@ def _texts(ends: FloatArray, *, whole: bool) -> tuple[str, ...]:
 def rows_of(codes: Codes, conditions: tuple[Condition, ...]) -> NDArray[np.bool_]:
     """The rows that fulfil all conditions; `codes` has a row for each axis."""
     held = np.ones(codes.shape[1], dtype=np.bool_)
-    for axis, lo, hi in conditions:
-        held &= (codes[axis] >= lo) & (codes[axis] <= hi)
+    for one in conditions:
+        held &= (codes[one.axis] >= one.lo) & (codes[one.axis] <= one.hi)
     return held

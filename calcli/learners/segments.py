@@ -39,8 +39,8 @@ WORTH_OF_NUMBERS = 4
 LEAST = 5.0
 """The least variance of a segment's labels, in rows: below, sums are far from normal, and chance finds any gap."""
 
-STEPS, LONGEST = 8, 2.0
-"""The steps to a shift, and the longest one."""
+STEPS, LONGEST, NEAR = 30, 2.0, 1e-6
+"""The most steps to a shift, the longest one, and the one that is the last."""
 
 
 class Segment(NamedTuple):
@@ -143,6 +143,8 @@ class Search:
         for _ in range(STEPS):
             step = float((weight * (label - sigmoid(odds + shift))).sum()) / max(slope, 1e-300)
             shift += min(max(step, -LONGEST), LONGEST)
+            if abs(step) < NEAR:
+                break
         return shift
 
     def _best(self) -> _Node | None:
@@ -176,17 +178,12 @@ class Search:
         with np.errstate(divide="ignore", invalid="ignore"):
             beyond = np.square(excess) / (variance * np.maximum(1.0 - variance / self.all_variance, 1e-9))
             square = np.minimum(beyond, np.square(gap) / variance)
-        bounds = choices.bounds + sum(map(self._bounds, parent.conditions))
+        bounds = choices.bounds + sum(one.bounds for one in parent.conditions)
         held = (variance >= self.least) & (excess * gap > 0.0) & ~np.isin(choices.axis, taken)
         worth = np.where(held, square - self.cost * (1.0 + MORE * (bounds - 1)), -np.inf)
         if parent.conditions:
             held &= worth > parent.worth
         for place in np.argsort(-worth, kind="stable")[: BEAM * FAMILY]:
             if held[place]:
-                new = Condition(*(int(one[place]) for one in (choices.axis, choices.lo, choices.hi)))
+                new = Condition(*(int(one[place]) for one in (choices.axis, choices.lo, choices.hi, choices.bounds)))
                 yield _Node(float(worth[place]), (*parent.conditions, new))
-
-    def _bounds(self, condition: Condition) -> int:
-        choices = self.choices
-        same = (choices.axis == condition.axis) & (choices.lo == condition.lo) & (choices.hi == condition.hi)
-        return int(choices.bounds[same][0])
