@@ -29,7 +29,7 @@ from calcli.reports.segments import Coded, Segments, find_segments
 
 ROWS, SHOWN = 5_000, 5
 
-COMPARED = 20
+COMPARED = 8
 """The number of tables on which MCGrad's error is computed."""
 
 Where = Mapping[str, tuple[float, float]]
@@ -214,8 +214,8 @@ def main() -> None:
             share = false / count
             error = (max(share, 1.0 / count) * (1.0 - share) / count) ** 0.5
             print(f"| {name} | {false} | {count} | {share:.3f} | {error:.3f} |", flush=True)
-    limit = float(np.quantile([of_calibrated(run) for run in range(2 * COMPARED)], 0.95))
-    for rows, tries in ((ROWS, 60), (50_000, 20)):
+    limit = float(np.quantile([of_calibrated(run) for run in range(3 * COMPARED)], 0.95))
+    for rows, tries in ((ROWS, 30), (50_000, 10)):
         print(f"\n{rows:,} rows, {tries // (3 if quick else 1)} tables each.\n")
         print("| planted | gap | found | named | another segment | detectable in 10 % | MCGrad's error is larger |")
         print("| --- | --- | --- | --- | --- | --- | --- |")
