@@ -161,7 +161,7 @@ NAMES, LINE = 180.0, 36.0
 """The room for the names of the lines, and the height of a line."""
 
 BELOW_NAME, NAMED = 16.0, 52.0
-"""The same where names are long, and stand above their lines."""
+"""The margin, and the height of a line, where names are long and stand above their lines."""
 
 
 def intervals(rows: Sequence[IntervalRow], x_name: str, *, above: bool = False) -> str:

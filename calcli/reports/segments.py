@@ -49,7 +49,7 @@ SHARE, POWER = 0.1, 0.84
 80 %, the normal quantile of which is `POWER`."""
 
 BESIDE = 1.1
-"""What is found lies a little beside the true segment, which must be off by so much more than if it did not."""
+"""A segment that is found lies a little beside the true one, whose gap must be so much larger for it."""
 
 ALIKE = 0.5
 """Segments of both turns are one if they share so much of the rows of the smaller one."""
@@ -180,6 +180,7 @@ def _turns(held: IntArray, units: IntArray | None, seed: int) -> list[tuple[IntA
 
 
 def _search(coded: Coded, score: Scored, searched: IntArray) -> Search:
+    """The search on some rows, of which sums vary as those of their units do."""
     effect = 1.0
     if score.units is not None:
         gap = score.weights * (score.label - score.prob)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,7 @@ def test_segments_of_each_score_stand_beside_the_others(here: Path) -> None:
     page = webpage(report)
     assert "segments of raw" in page
     assert "predicted by mended" in page
+    assert re.search(r"<text [^>]*>[^<]*device = tablet", page)  # in the picture
     failed = calcli.evaluate(
         visits(), scores=("mended",), find_segments=5, fail_if=("raw.segments.gap > 0.1", "segments.gap > 0.1")
     )
