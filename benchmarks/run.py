@@ -181,6 +181,11 @@ BENCHMARKS = (
         "0.05, and how often one wrong group is found.",
     ),
     Benchmark(
+        "segments", "statistics/segments.py", "Segments: false ones, and what is found",
+        "How often `--find-segments` finds a segment in a calibrated score, and how often one that was planted.",
+        ("{data}",), ("mcgrad",),
+    ),
+    Benchmark(
         "units", "statistics/units.py", "Units: intervals and p-values where rows belong together",
         "Simulated users whose rows share an effect, analysed by row and by user (`--resample-by`).",
     ),

@@ -263,6 +263,20 @@ BY = check(
     "(when:month), and crosses (device*country).",
     convert=to.names_or_empty,
 )
+FIND_SEGMENTS = check(
+    "--find-segments N",
+    "Find up to N segments of each score, such as 'device = tablet and age > 54', in which it is wrong; 5 where no N "
+    "is given.",
+    0,
+    bounds=(0, 50),
+    show_default=False,
+)
+OF_CLASS = check(
+    "--class NAME",
+    "The class whose segments are found; by default the positive one of two, the predicted one of more.",
+    field="of_class",
+    only="evaluate",
+)
 BASELINE = check("--baseline FILE", "An earlier report (--format json) to compare every number with.")
 DRIFT = check(
     "--drift ARTIFACT",

@@ -255,6 +255,11 @@ class EvaluateRequest(ColumnsRequest):
         together.
     by
         Columns; the metrics are shown within each of their values too.
+    find_segments
+        The greatest number of segments of each score, rows that fulfil a few conditions on features, in which it is
+        more wrong than elsewhere; 0 looks for none.
+    of_class
+        The class whose segments are looked for; None is the positive one of two, the predicted one of more.
     clusters_from
         A column whose values are the clusters of CECE; None for those of a CCL artifact, or of the features.
     rejection
@@ -286,6 +291,8 @@ class EvaluateRequest(ColumnsRequest):
     bootstrap: int = 0
     resample_by: str | None = None
     by: tuple[str, ...] = ()
+    find_segments: int = 0
+    of_class: str | None = None
     clusters_from: str | None = None
     rejection: bool = False
     every_curve: bool = False
@@ -321,6 +328,7 @@ class EvaluateRequest(ColumnsRequest):
         needs: dict[str, object] = {
             "--bootstrap": self.bootstrap,
             "--by": self.by,
+            "--find-segments": self.find_segments,
             "--drift": self.drift,
             "--resample-by": self.resample_by,
         }
