@@ -204,7 +204,7 @@ RESAMPLE_BY = check(
 ORDER_BY = check("--order-by COLUMN", "A time column: each row is predicted only from earlier rows.")
 METRICS = check(
     "--metrics A,B,...",
-    "default, all, or a list of names; `calcli metrics` shows them.",
+    "default, clinical, all, or a list of names; `calcli metrics` shows them.",
     "default",
     complete=complete.metrics,
     show_default=False,

@@ -102,6 +102,9 @@ METRICS = (
     _spec("ece_debiased", "binned", "binned", "root mean square gap, corrected for chance (Kumar)"),
     _spec("smooth_ece", "smoothed", "adaptive", "kernel-smoothed gap with automatic bandwidth (Blasiok & Nakkiran)"),
     _spec("ecce", "smoothed", "adaptive", "range of the cumulative gap in standard deviations, with a p-value"),
+    _spec("ici", "smoothed", "clinical", "integrated calibration index: mean gap of a lowess curve"),
+    _spec("e50", "smoothed", "clinical", "median gap of the lowess curve"),
+    _spec("e90", "smoothed", "clinical", "gap of the lowess curve that 90 % of the rows stay below"),
     _spec("mvce", "shuffled", "multi_view", "multi-view calibration error: mean gap in random groups of rows",
           default=True),
     _spec("cece", "clustered", "clustered", "clustered calibration error: mean gap in clusters of similar rows",
@@ -110,9 +113,11 @@ METRICS = (
     _spec("cece_mce", "clustered", "clustered", "largest gap of a cluster"),
     _spec("pud", "regression", "regression", "mean prediction divided by mean label (MBCT)",
           direction="target", kind="smooth"),
+    _spec("o_e", "regression", "regression", "observed over expected: mean label divided by mean prediction",
+          direction="target", kind="smooth"),
     _spec("slope", "regression", "regression", "slope of logistic recalibration (Cox), 1 if calibrated",
           direction="target", kind="smooth"),
-    _spec("intercept", "regression", "regression", "intercept of logistic recalibration with slope 1, 0 if calibrated",
+    _spec("intercept", "regression", "regression", "calibration in the large: intercept with slope 1, 0 if calibrated",
           direction="target", kind="smooth"),
     _spec("brier_reliability", "decomposition", "proper",
           "part of the Brier score that isotonic recalibration removes"),
@@ -128,6 +133,9 @@ METRICS = (
           kind="test"),
 )
 # fmt: on
+
+SETS = {"clinical": ("auc", "brier", "o_e", "intercept", "slope", "ici", "e50", "e90")}
+"""Metrics that are reported together, by the name of the set."""
 
 
 def specs() -> tuple[MetricSpec, ...]:
@@ -148,7 +156,7 @@ def find(name: str) -> MetricSpec:
 
 
 def choose(wanted: str | Iterable[str], *, clusters: bool = False) -> tuple[MetricSpec, ...]:
-    """The metrics meant by ``default``, ``all`` or a list of names (comma-separated as text).
+    """The metrics meant by ``default``, ``all``, a set or a list of names (comma-separated as text).
 
     Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names.
     """
@@ -160,6 +168,8 @@ def choose(wanted: str | Iterable[str], *, clusters: bool = False) -> tuple[Metr
             chosen |= {metric.name: metric for metric in known}
         elif name == "default":
             chosen |= {metric.name: metric for metric in known if metric.default}
+        elif name in SETS:
+            chosen |= {metric.name: metric for metric in METRICS if metric.name in SETS[name]}
         elif name:
             chosen[name] = find(name)
     if not chosen:
