@@ -1,4 +1,4 @@
-"""Charts: several lines over one x axis, which begins at 0 as the y axis does.
+"""Charts: several lines over one x axis.
 
 One kind shows how the error rate falls as rows are rejected. The others are of decisions by a threshold on labelled
 rows: their cost, their benefit, their rates, and the errors left. Rows with at least that probability get yes.
@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from calcli.batch import FloatArray
+from calcli.diagrams.axis import Axis, rounded_up
 from calcli.diagrams.curves import Bands, Curve, Point, axes, axis_end, band_text, caption
 from calcli.state import Json
 
@@ -44,9 +45,9 @@ class Chart:
     tracks: tuple[Track, ...]
     x_name: str
     y_name: str
-    right: float
-    top: float
-    """`right`, `top`: the ends of the axes. Values above are drawn at the top, values below 0 at the bottom."""
+    x: Axis
+    y: Axis
+    """`x`, `y`: the axes. Values beyond the ends of `y` are drawn there."""
 
     title: str = ""
     drawn: Literal["rejection", "chart"] = "chart"
@@ -69,7 +70,7 @@ class Chart:
         return replace(self, tracks=tuple(replace(track, points=self._within(track.points)) for track in self.tracks))
 
     def _within(self, points: Sequence[Point]) -> tuple[Point, ...]:
-        inside = [place for place, point in enumerate(points) if 0.0 <= point.y <= self.top]
+        inside = [place for place, point in enumerate(points) if self.y.begin <= point.y <= self.y.end]
         return tuple(points[inside[0] : inside[-1] + 1]) if inside else ()
 
 
@@ -77,7 +78,7 @@ def rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Chart:
     """The error rates of all scores in one chart."""
     tracks = tuple(Track(curve.score, curve.points, caption(curve).because) for curve in curves)
     band = "" if bands == "none" else band_text(bands)
-    return Chart(tracks, *axes(curves[0], label), 1.0, axis_end(curves), drawn="rejection", band=band)
+    return Chart(tracks, *axes(curves[0], label), Axis(1.0), Axis(axis_end(curves)), drawn="rejection", band=band)
 
 
 STEPS = 200
@@ -153,12 +154,6 @@ def thresholds_of(probs: Iterable[FloatArray], chosen: Iterable[float]) -> Float
     return np.append(np.union1d(np.linspace(0.0, min(end, 1.0), STEPS + 1), marks), np.nextafter(1.0, 2.0))
 
 
-def rounded_up(value: float) -> float:
-    """1, 1.5, 2, 3, 5 or 8 times a power of ten, at least `value`."""
-    power = 10.0 ** math.floor(math.log10(max(value, 1e-9)))
-    return next(round(power * step, 12) for step in (1, 1.5, 2, 3, 5, 8, 10, 20) if value <= power * step * (1 + 1e-9))
-
-
 def decision_charts(
     scores: Sequence[AtThresholds],
     chosen: Mapping[str, float],
@@ -216,14 +211,15 @@ def _risks(risks: Sequence[tuple[float, float, float]], confidence: float) -> Ch
     note = f": the most that all may be at once, with {confidence:g}"
     tracks = (Track("error rate", _points(shares, errors)), Track("bound", _points(shares, bounds), note, plain=True))
     names = ("share of the rows that are decided", "error rate among them")
-    return Chart(tracks, *names, 1.0, min(rounded_up(float(bounds.max())), 1.0), "Risk and coverage")
+    return Chart(tracks, *names, Axis(1.0), Axis(min(rounded_up(float(bounds.max())), 1.0)), "Risk and coverage")
 
 
 def _chart(
     title: str, y_name: str, tracks: Sequence[Track], score: AtThresholds, top: float, marks: Mapping[str, float]
 ) -> Chart:
     named = tuple((threshold, name) for name, threshold in marks.items())
-    return Chart(tuple(tracks), THRESHOLD, y_name, float(score.thresholds[-2]), top, title, marks=named)
+    x, y = Axis(float(score.thresholds[-2])), Axis(top)
+    return Chart(tuple(tracks), THRESHOLD, y_name, x, y, title, marks=named)
 
 
 def _track(name: str, score: AtThresholds, values: FloatArray, marks: Mapping[str, float]) -> Track:

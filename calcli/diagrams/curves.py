@@ -270,28 +270,6 @@ def axis_end(curves: Sequence[Curve]) -> float:
     return next((top for top in tops if max(reach, default=1.0) <= top), 2.0)
 
 
-def ticks(end: float, most: int = 6) -> list[float]:
-    """Round numbers from 0 to `end`, at most so many."""
-    power = 10.0 ** math.floor(math.log10(end / most))
-    step = next(power * factor for factor in (1, 2, 5, 10, 20) if end / (power * factor) <= most - 1 + 1e-9)
-    return [round(place * step, 12) for place in range(math.floor(end / step + 1e-9) + 1)]
-
-
-def tick_labels(end: float, most: int = 6) -> dict[float, str]:
-    """Ticks from 0 to `end`, with their texts."""
-    values = ticks(end, max(2, most))
-    digits = decimals(values)
-    return {value: f"{value:.{digits}f}" for value in values}
-
-
-def decimals(values: Sequence[float]) -> int:
-    """The decimals that it takes to write ticks in full; numbers of two digits and more may have none."""
-    fewest = 0 if max(values) >= 10.0 else 1
-    return next(
-        (digits for digits in range(fewest, 6) if all(abs(round(one, digits) - one) < 1e-9 for one in values)), 6
-    )
-
-
 def error_name(curve: Curve) -> str:
     """The name of a curve's error, with its bins: the number depends on them."""
     name = {"reliability": "ECE", "smooth": "smooth ECE", "rejection": "error rate"}[curve.kind]

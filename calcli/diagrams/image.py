@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from calcli.batch import FloatArray
+from calcli.diagrams.axis import Axis
 from calcli.diagrams.charts import Chart, rejections
-from calcli.diagrams.curves import Bands, Curve, axes, axis_end, caption, error_name, fullest, legend, ticks
+from calcli.diagrams.curves import Bands, Curve, axes, axis_end, caption, error_name, fullest, legend
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -164,8 +165,8 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
     for row, panels in enumerate(rows):
         for column, curve in enumerate(panels):
             corner = (column * wide + size.left, below + (down - 1 - row) * high + size.foot)
-            top = axis_end([each for each in curves if each.of == curve.of])
-            plot = _panel(picture, curve, corner, (size, top), label, first=column == 0)
+            axis = Axis(axis_end([each for each in curves if each.of == curve.of]))
+            plot = _panel(picture, curve, corner, (size, axis), label, first=column == 0)
             _head(plot, curve, texts[id(curve)], 10 + 72 * size.line * most, size, names if stacked else None)
     picture.legend(handles=entries, loc="lower center", ncols=columns, frameon=False, fontsize=9, handlelength=1.3)
     return picture
@@ -189,21 +190,20 @@ def _place(picture: Figure, left: float, bottom: float, width: float, height: fl
 
 
 def _panel(
-    picture: Figure, curve: Curve, corner: tuple[float, float], scale: tuple[_Panel, float], label: str, *, first: bool
+    picture: Figure, curve: Curve, corner: tuple[float, float], scale: tuple[_Panel, Axis], label: str, *, first: bool
 ) -> Axes:
-    """One score: the bars, and below them how many rows they stand for; `scale` is the size and the end of the axes."""
-    size, top = scale
+    """One score: the bars, and below them how many rows they stand for; `scale` is the size and both axes."""
+    size, axis = scale
     counts = _place(picture, *corner, size.plot, size.counts)
     plot = _place(picture, corner[0], corner[1] + size.counts + SPACE, size.plot, size.plot)
     (_bars if curve.edges else _line)(plot, counts, curve)
-    _diagonal(plot, top)
+    _diagonal(plot, axis)
     x_name, y_name = ("predicted", "happened") if size.small else axes(curve, label)
     most = 4 if size.small else 6
     for each in (plot, counts):
-        each.set_xlim(0, top)
-        each.set_xticks(ticks(top, most))
+        _set_axis(each, "x", axis, most)
         each.tick_params(length=3, labelsize=size.text)
-    plot.set_yticks(ticks(top, most))
+    _set_axis(plot, "y", axis, most)
     plot.tick_params(labelbottom=False)
     counts.set_xlabel(x_name, parse_math=False, fontsize=size.text + 0.5)
     if first:
@@ -268,11 +268,22 @@ def _bar(begin: float, end: float) -> dict[str, Any]:
     return {"width": end - begin, "align": "edge", "linewidth": 0.6, "edgecolor": "white"}
 
 
-def _diagonal(plot: Axes, top: float) -> None:
-    """Both axes from 0 to `top`, and the line of perfect calibration."""
-    plot.plot([0, top], [0, top], color=DARK, linewidth=0.9, dashes=(4, 3), zorder=4)
-    plot.set_xlim(0, top)
-    plot.set_ylim(0, top)
+def _diagonal(plot: Axes, axis: Axis) -> None:
+    """The line of perfect calibration."""
+    ends = [axis.begin, axis.end]
+    plot.plot(ends, ends, color=DARK, linewidth=0.9, dashes=(4, 3), zorder=4)
+    plot.set_xlim(*ends)
+    plot.set_ylim(*ends)
+
+
+def _set_axis(plot: Axes, which: Literal["x", "y"], axis: Axis, most: int = 6) -> None:
+    """The ends, the scale and the ticks of an axis."""
+    if axis.scale != "prob":
+        functions = (np.vectorize(axis.share, otypes=[float]), np.vectorize(axis.value, otypes=[float]))
+        getattr(plot, f"set_{which}scale")("function", functions=functions)
+    getattr(plot, f"set_{which}lim")(axis.begin, axis.end)
+    labels = axis.labels(most)
+    getattr(plot, f"set_{which}ticks")(list(labels), labels=list(labels.values()))
 
 
 def draw(curve: Curve, label: str, bands: Bands, plot: Axes | None = None) -> Axes:
@@ -282,7 +293,7 @@ def draw(curve: Curve, label: str, bands: Bands, plot: Axes | None = None) -> Ax
 
         plot = pyplot.subplots()[1]
     _gaps(plot, curve)
-    _diagonal(plot, axis_end([curve]))
+    _diagonal(plot, Axis(axis_end([curve])))
     plot.set_aspect("equal")
     x_name, y_name = axes(curve, label)
     plot.set_xlabel(x_name, parse_math=False)
@@ -369,9 +380,8 @@ def _tracks(plot: Axes, chart: Chart) -> list[Artist]:
         handles.append(plot.axvline(at, color=DARK, linewidth=0.9, dashes=(1, 2), label=f"{at:.3g}: {name}"))
     if chart.band:
         handles.append(Patch(facecolor=MIDDLE, alpha=0.25, label=chart.band))
-    plot.set_xlim(0, chart.right)
-    plot.set_ylim(0, chart.top)
-    plot.set_yticks(ticks(chart.top))
+    _set_axis(plot, "x", chart.x)
+    _set_axis(plot, "y", chart.y)
     plot.grid(color=LIGHT, linewidth=0.8)
     plot.set_axisbelow(True)
     plot.set_xlabel(chart.x_name, parse_math=False)

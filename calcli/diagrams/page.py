@@ -12,6 +12,7 @@ from importlib.resources import files
 from itertools import groupby
 
 from calcli.diagrams import svg
+from calcli.diagrams.axis import Axis
 from calcli.diagrams.charts import AtThresholds, Chart, numbers, rejections
 from calcli.diagrams.curves import SIDES, Bands, Curve, Kind, axis_end, caption, error_name, legend
 
@@ -90,10 +91,10 @@ def _panels(curves: Sequence[Curve], label: str, bands: Bands) -> str:
     parts: list[str] = []
     groups = {of: list(group) for of, group in groupby(curves, key=_class)}
     for of, panels in groups.items():
-        top = axis_end(panels)
+        axis = Axis(axis_end(panels))
         name = f"{label} = {of}" if of else "the predicted class"
         title = f"<h2>{escape(name)}</h2>\n" if len(groups) > 1 else ""
-        drawn = "".join(_figure(curve, svg.panel(curve, top, label, bands)) for curve in panels)
+        drawn = "".join(_figure(curve, svg.panel(curve, axis, label, bands)) for curve in panels)
         parts.append(f'<div data-of="{escape(of)}">\n{title}<div class="panels">\n{drawn}</div></div>\n')
     return "".join(parts) + _legend(curves, bands)
 

@@ -9,8 +9,9 @@ from html import escape
 from itertools import groupby
 from typing import NamedTuple
 
+from calcli.diagrams.axis import Axis, tick_labels, ticks
 from calcli.diagrams.charts import Chart, Track
-from calcli.diagrams.curves import Bands, Curve, Point, axes, caption, fullest, names, tick_labels, ticks
+from calcli.diagrams.curves import Bands, Curve, Point, axes, caption, fullest, names
 
 # In units of the picture.
 LEFT, TOP, SIDE = 48.0, 12.0, 300.0
@@ -30,24 +31,24 @@ LINES = 6
 
 @dataclass(frozen=True, slots=True)
 class PlotArea:
-    """The place of axes from 0 to `right` and from 0 to `high` in a picture."""
+    """The place of a plot in a picture, and its axes."""
 
     left: float
     top: float
     width: float
     height: float
-    right: float
-    high: float
+    x_axis: Axis
+    y_axis: Axis
 
     @property
     def bottom(self) -> float:
         return self.top + self.height
 
     def x(self, value: float) -> float:
-        return self.left + value / self.right * self.width
+        return self.left + self.x_axis.share(value) * self.width
 
     def y(self, value: float) -> float:
-        return self.bottom - min(max(value, 0.0), self.high) / self.high * self.height
+        return self.bottom - self.y_axis.share(value) * self.height
 
     def path(self, points: Iterable[tuple[float, float]]) -> str:
         """A line through points."""
@@ -62,11 +63,11 @@ class PlotArea:
         return f'<rect class="{kind}" x="{_number(x + 0.3)}" y="{_number(y)}" {size}/>'
 
 
-def panel(curve: Curve, top: float, label: str, bands: Bands) -> str:
+def panel(curve: Curve, axis: Axis, label: str, bands: Bands) -> str:
     """One score: the bars or the curve, and below them how many rows they stand for."""
-    frame = PlotArea(LEFT, TOP, SIDE, SIDE, top, top)
+    frame = PlotArea(LEFT, TOP, SIDE, SIDE, axis, axis)
     most = max(curve.densities, default=1.0)
-    counts = PlotArea(LEFT, TOP + SIDE + SPACE, SIDE, COUNTS, top, most)
+    counts = PlotArea(LEFT, TOP + SIDE + SPACE, SIDE, COUNTS, axis, Axis(most))
     x_name, y_name = axes(curve, label)
     drawn = _bars(curve, frame, counts) if curve.edges else _smooth(curve, frame, counts)
     scale = _text(LEFT - 6, counts.top + 10, fullest(curve), "end soft")
@@ -77,7 +78,7 @@ def panel(curve: Curve, top: float, label: str, bands: Bands) -> str:
         f"{curve.score}: {caption(curve).text} x: {x_name}; y: {y_name}",
         f'data-drawn="{curve.kind}" data-band="{BANDS[bands]}" data-predicted="{predicted}" data-observed="{observed}"',
         _track(curve.score, curve.points, drawn, curve.edges),
-        _stroke("diagonal", frame.path([(0, 0), (top, top)])),
+        _stroke("diagonal", frame.path([(axis.begin, axis.begin), (axis.end, axis.end)])),
         scale,
         _axes(frame, counts.bottom, x_name, y_name),
     )
@@ -129,9 +130,10 @@ def _side(point: Point) -> str:
 def chart(shown: Chart) -> str:
     """Several lines in one picture."""
     shown = shown.within()
-    frame = PlotArea(LEFT + 8, TOP, WIDE, HIGH, shown.right, shown.top)
-    grid = "".join(_stroke("grid", frame.path([(0, y), (frame.right, y)])) for y in ticks(frame.high)[1:])
-    marks = "".join(_stroke("dotted", frame.path([(at, 0.0), (at, frame.high)])) for at, _ in shown.marks)
+    frame = PlotArea(LEFT + 8, TOP, WIDE, HIGH, shown.x, shown.y)
+    x, y = shown.x, shown.y
+    grid = "".join(_stroke("grid", frame.path([(x.begin, at), (x.end, at)])) for at in y.labels() if at != y.begin)
+    marks = "".join(_stroke("dotted", frame.path([(at, y.begin), (at, y.end)])) for at, _ in shown.marks)
     tracks = "".join(
         _track(track.name, track.points, _drawn(track, ink(place), frame))
         for track, place in zip(shown.tracks, shown.colors, strict=True)
@@ -162,7 +164,7 @@ def intervals(rows: Sequence[IntervalRow], x_name: str) -> str:
     """Estimates above the mean of the labels alone, each with its interval, and the mean of the scores."""
     known = [end for row in rows for end in (*row.estimate, *row.labels, row.mean) if end is not None]
     right = max([1e-9, *known]) * 1.04
-    frame = PlotArea(NAMES, TOP, WIDE, LINE * len(rows), right, 1.0)
+    frame = PlotArea(NAMES, TOP, WIDE, LINE * len(rows), Axis(right), Axis(1.0))
     parts = [_stroke("grid", f"M{_number(frame.x(x))} {_number(TOP)}V{_number(frame.bottom)}") for x in ticks(right)]
     for place, row in enumerate(rows):
         y = TOP + LINE * (place + 0.5)
@@ -215,7 +217,8 @@ def _drawn(track: Track, color: str, frame: PlotArea) -> str:
 
 def _picture(size: tuple[float, float], frame: PlotArea, description: str, drawn: str, *parts: str) -> str:
     """`drawn` are the attributes that word the pointer's text."""
-    shape = f"{frame.left:g} {frame.top:g} {frame.width:g} {frame.height:g} {frame.right:g} {frame.high:g}"
+    ends = (f"{axis.begin:g} {axis.end:g} {axis.scale}" for axis in (frame.x_axis, frame.y_axis))
+    shape = f"{frame.left:g} {frame.top:g} {frame.width:g} {frame.height:g} {' '.join(ends)}"
     size_text = f"0 0 {_number(size[0])} {_number(size[1])}"
     box = f'viewBox="{size_text}" role="img" tabindex="0" aria-label="{escape(description)}"'
     return f'<svg {box} data-shape="{shape}" {drawn}>{"".join(parts)}</svg>\n'
@@ -241,10 +244,10 @@ def _axes(frame: PlotArea, floor: float, x_name: str, y_name: str) -> str:
     parts = [_stroke("axis", f"M{left} {_number(frame.top)}V{_number(frame.bottom)}H{right}")]
     if floor > frame.bottom:
         parts.append(_stroke("axis", f"M{left} {below}H{right}"))
-    for value, text in tick_labels(frame.right).items():
+    for value, text in frame.x_axis.labels().items():
         parts.append(_text(frame.x(value), floor + 17, text, "middle"))
         parts.append(_stroke("axis", f"M{_number(frame.x(value))} {below}v4"))
-    for value, text in tick_labels(frame.high).items():
+    for value, text in frame.y_axis.labels().items():
         parts.append(_text(frame.left - 8, frame.y(value) + 4, text, "end"))
         parts.append(_stroke("axis", f"M{left} {_number(frame.y(value))}h-4"))
     parts.append(_text(frame.left + frame.width / 2, floor + 38, x_name, "middle soft"))

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from calcli.errors import UsageError
 from calcli.metrics import catalog
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.clinical import e50, e90, ici
 from calcli.metrics.regression import o_e
+from calcli.reports.gates import parse
 from tests.support.scored import golden, rows_of
 from tests.support.strategies import binary_rows
 
@@ -82,3 +86,54 @@ def test_the_set_has_its_names():
     assert {*names} >= {"ici", "e50", "e90", "o_e", "intercept", "slope"}
     found = catalog.measure(catalog.choose("clinical"), rows_of(300), DEFAULT)
     assert all(found[name].lo < found[name].value < found[name].hi for name in ("o_e", "intercept", "slope"))
+
+
+def by_dcurves(rows: Scored, threshold: float) -> float:
+    """As dcurves has it: tp/n - fp/n t/(1 - t), rows with at least t being positive."""
+    yes = rows.prob >= threshold
+    tp = rows.weights[yes & (rows.label == 1)].sum() / rows.total_weight
+    fp = rows.weights[yes & (rows.label == 0)].sum() / rows.total_weight
+    return tp - fp * threshold / (1 - threshold)
+
+
+@pytest.mark.parametrize("threshold", [0.05, 0.2, 0.5])
+def test_net_benefit(threshold):
+    rows = rows_of(400, weighted=True)
+    rows = replace(rows, prob=np.round(rows.prob, 2))  # some lie on the threshold
+    spec = catalog.find(f"net_benefit:{threshold}")
+    found = catalog.measure([spec], rows, DEFAULT)[spec.name]
+    assert found.value == pytest.approx(by_dcurves(rows, threshold), rel=1e-12)
+    assert f"{threshold:g}" in found.definition.approximation
+
+
+DCURVES = {0.05: 0.5031052631578947, 0.1: 0.4616666666666667, 0.3: 0.33571428571428574, 0.5: 0.232, 0.8: 0.044}
+
+
+def test_net_benefit_as_dcurves_has_it():
+    """`dca` of dcurves 1.1.7 on these rows."""
+    rows = golden("data")
+    for threshold, known in DCURVES.items():
+        spec = catalog.find(f"net_benefit:{threshold}")
+        assert catalog.measure([spec], rows, DEFAULT)[spec.name].value == pytest.approx(known, rel=1e-9)
+
+
+def test_net_benefit_of_the_predicted_class():
+    rows = rows_of(300, classes=3)
+    found = catalog.find("net_benefit:0.6").load()(rows, DEFAULT)
+    right, sure = rows.prob.argmax(axis=1) == rows.label, rows.prob.max(axis=1) >= 0.6
+    assert found.value == pytest.approx(np.mean(sure & right) - np.mean(sure & ~right) * 1.5)
+    assert found.per_class[2] == pytest.approx(by_dcurves(rows.one_vs_rest(2), 0.6))
+
+
+def test_thresholds_are_part_of_the_name():
+    assert [metric.name for metric in catalog.choose("net_benefit:.10,net_benefit:0.1,net_benefit")] == [
+        "net_benefit:0.1", "net_benefit"
+    ]  # fmt: skip
+    gate = parse("raw.net_benefit:.1.diff.lo < -0.5 and net_benefit:0.25@age:10=1 > 0")
+    assert str(gate) == "raw.net_benefit:0.1.diff.lo < -0.5 and net_benefit:0.25@age:10=1 > 0.0"
+
+
+@pytest.mark.parametrize("name", ["net_benefit:1", "net_benefit:0", "net_benefit:", "net_benefit:x", "nll:0.1"])
+def test_what_is_no_threshold_is_refused(name):
+    with pytest.raises(UsageError, match="threshold"):
+        catalog.choose(name)
