@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.diagrams.axis import Axis, rounded_up
-from calcli.diagrams.curves import Bands, Curve, Point, axes, axis_end, band_text, caption
+from calcli.diagrams.curves import REACHED, Bands, Curve, Point, axes, axis_end, band_text, caption
 from calcli.state import Json
 
 
@@ -79,6 +80,63 @@ def rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Chart:
     tracks = tuple(Track(curve.score, curve.points, caption(curve).because) for curve in curves)
     band = "" if bands == "none" else band_text(bands)
     return Chart(tracks, *axes(curves[0], label), Axis(1.0), Axis(axis_end(curves)), drawn="rejection", band=band)
+
+
+def curve_charts(curves: Sequence[Curve], label: str, bands: Bands) -> list[Chart]:
+    """The charts of curves that have no panels."""
+    if curves[0].kind == "rejection":
+        return [rejections(curves, label, bands)]
+    found: list[Chart] = []
+    for of, group in groupby(curves, key=lambda curve: curve.of):
+        members = list(group)
+        alone = [curve for curve in members if curve.versus is None]
+        name = f" of {label} = {of}" if of is not None and len({curve.of for curve in curves}) > 1 else ""
+        found.append(_by_threshold(alone, f"{THRESHOLD_TITLES[curves[0].kind]}{name}"))
+        if apart := [curve for curve in members if curve.versus is not None]:
+            found.append(_differences(apart, f"{found[-1].title}, less that of {apart[0].versus}", bands, found[-1].x))
+    return found
+
+
+THRESHOLD_TITLES = {"benefit": "Net benefit", "murphy": "Cost of mistakes"}
+
+
+def _by_threshold(curves: Sequence[Curve], title: str) -> Chart:
+    """Decisions by each score, and those without a score."""
+    thresholds = [point.x for point in curves[0].points]
+    x = Axis(1.0)
+    if thresholds and thresholds[0] > 1e-4:
+        x = Axis(thresholds[-1], thresholds[0])
+    elif thresholds:
+        reached = [one.x for curve in curves for one in curve.points if one.n >= REACHED * curve.total > 0.0]
+        x = Axis(min(rounded_up(max(reached, default=1.0)), 1.0))
+    tracks = tuple(
+        Track(curve.score, _inside(curve, x), "" if curve.plain else _noted(curve), plain=curve.plain)
+        for curve in sorted(curves, key=lambda curve: curve.plain)
+    )
+    top = rounded_up(max([1e-6, *(point.y for track in tracks for point in track.points)]))
+    low = min([0.0, *(point.y for track in tracks if not track.plain for point in track.points)])
+    return Chart(tracks, *axes(curves[0], ""), x, Axis(top, -top / 5.0 if low < 0.0 else 0.0), title)
+
+
+def _differences(curves: Sequence[Curve], title: str, bands: Bands, x: Axis) -> Chart:
+    """How much more decisions by each score are worth, or cost, than those by the first."""
+    tracks = tuple(Track(curve.score, _inside(curve, x), _noted(curve)) for curve in curves)
+    points = [point for track in tracks for point in track.points]
+    ends = [0.0, *(end for one in points for end in (one.y, one.lo, one.hi) if end is not None)]
+    y = Axis(rounded_up(max(*ends, 1e-6)), -rounded_up(max(*(-end for end in ends), 1e-6)))
+    none = Track("no difference", tuple(Point(at, 0.0, 0.0) for at in (x.begin, x.end)), plain=True)
+    band = "" if bands == "none" else "95 % interval of the difference"
+    x_name, y_name = axes(curves[0], "")
+    return Chart((*tracks, none), x_name, f"difference in {y_name}", x, y, title, band=band)
+
+
+def _inside(curve: Curve, x: Axis) -> tuple[Point, ...]:
+    return tuple(point for point in curve.points if x.begin <= point.x <= x.end)
+
+
+def _noted(curve: Curve) -> str:
+    said = caption(curve)
+    return f": {said.answer if curve.kind == 'murphy' else said.answer.lower()}{said.because}"
 
 
 STEPS = 200

@@ -20,8 +20,8 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.diagrams.axis import Axis
-from calcli.diagrams.charts import Chart, rejections
-from calcli.diagrams.curves import Bands, Curve, axes, axis_end, caption, error_name, fullest, legend
+from calcli.diagrams.charts import Chart, curve_charts
+from calcli.diagrams.curves import Bands, Curve, axes, axis_end, caption, error_name, fullest, legend, runs
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -150,8 +150,8 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
     """The picture as a figure of matplotlib."""
     from matplotlib.figure import Figure
 
-    if curves[0].kind == "rejection":
-        return _charts([rejections(curves, label, bands)])
+    if curves[0].charted:
+        return _charts(curve_charts(curves, label, bands))
     size, rows = _layout(curves)
     across, down = max(map(len, rows)), len(rows)
     texts = {id(curve): textwrap.wrap(caption(curve).text, size.letters) for curve in curves}
@@ -196,7 +196,8 @@ def _panel(
     size, axis = scale
     counts = _place(picture, *corner, size.plot, size.counts)
     plot = _place(picture, corner[0], corner[1] + size.counts + SPACE, size.plot, size.plot)
-    (_bars if curve.edges else _line)(plot, counts, curve)
+    (_gaps if curve.edges else _line)(plot, curve)
+    _histogram(counts, curve, axis)
     _diagonal(plot, axis)
     x_name, y_name = ("predicted", "happened") if size.small else axes(curve, label)
     most = 4 if size.small else 6
@@ -242,11 +243,11 @@ def _head(
     plot.annotate("\n".join(text), (0, 1), (0, height - 6), va="top", fontsize=size.text, linespacing=1.3, **above)
 
 
-def _bars(plot: Axes, counts: Axes, curve: Curve) -> None:
-    _gaps(plot, curve)
-    for (begin, end), density in zip(curve.edges, curve.densities, strict=True):
-        counts.bar(begin, density, color=MIDDLE, **_bar(begin, end))
-    highest = max(curve.densities, default=1.0)
+def _histogram(counts: Axes, curve: Curve, axis: Axis) -> None:
+    heights = curve.heights(axis)
+    for begin, end, height in heights:
+        counts.bar(begin, height, color=MIDDLE, **_bar(begin, end))
+    highest = max((height for _, _, height in heights), default=1.0)
     counts.set_ylim(0, 1.08 * highest)
     counts.set_yticks([highest] if fullest(curve) else [], [fullest(curve)] if fullest(curve) else [])
 
@@ -303,21 +304,18 @@ def draw(curve: Curve, label: str, bands: Bands, plot: Axes | None = None) -> Ax
     return plot
 
 
-def _line(plot: Axes, counts: Axes, curve: Curve) -> None:
-    x, y, n = ([getattr(point, name) for point in curve.points] for name in ("x", "y", "n"))
+def _line(plot: Axes, curve: Curve) -> None:
+    x, y = ([getattr(point, name) for point in curve.points] for name in ("x", "y"))
     plot.fill_between(x, 0, list(map(min, x, y)), color=BAR, linewidth=0)
-    for side, inks in ERROR.items():
-        for off, ink in zip((True, False), inks, strict=True):
-            chosen = [one.side == side and one.off == off for one in curve.points]
-            plot.fill_between(x, x, y, where=chosen, color=ink, linewidth=0)
+    for run in runs(curve.points):
+        strong, pale = ERROR[run[0].side]
+        x_run, y_run = [one.x for one in run], [one.y for one in run]
+        plot.fill_between(x_run, x_run, y_run, color=strong if run[0].off else pale, linewidth=0)
     plot.plot(x, y, color=DARK, linewidth=1.8, zorder=5)
     if curve.points and curve.points[0].lo is not None:
         for name in ("lo", "hi"):
             ends = [getattr(point, name) for point in curve.points]
             plot.plot(x, ends, color=DARK, linewidth=0.9, alpha=0.75, linestyle=(0, (1, 1.4)), zorder=4)
-    counts.fill_between(x, 0, n, color=MIDDLE, linewidth=0)
-    counts.set_ylim(0, 1.08 * max(n, default=1.0))
-    counts.set_yticks([])
 
 
 def _legend(curves: Sequence[Curve], bands: Bands) -> list[Artist]:
@@ -325,7 +323,7 @@ def _legend(curves: Sequence[Curve], bands: Bands) -> list[Artist]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    dash: Any = (0, (1, 1.4)) if curves[0].kind == "smooth" else "-"
+    dash: Any = "-" if curves[0].edges else (0, (1, 1.4))
     marks: dict[str, Artist] = {
         "rate": Line2D([], [], color=DARK, linewidth=1.8),
         "bar": Patch(facecolor=BAR),

@@ -42,6 +42,7 @@
   const words = {
     reliability: (p, its) =>
       `${its.predicted} ${digits(p.x)}, ${its.observed} ${digits(p.y)}\n${rows(p.n)} rows from ${+p.begin.toFixed(4)} to ${+p.end.toFixed(4)}`,
+    corp: (p, its) => `${its.predicted} ${digits(p.x)}, ${its.observed} ${digits(p.y)}`,
     smooth: (p, its) => `${its.predicted} ${digits(p.x)}, ${its.observed} ${digits(p.y)}`,
     rejection: (p, its, score) => `${score}: ${percent(p.y)} of the rows kept are wrong`,
     chart: (p, its, score) => `${score}: ${number(p.y)}`,

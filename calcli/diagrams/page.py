@@ -13,10 +13,17 @@ from itertools import groupby
 
 from calcli.diagrams import svg
 from calcli.diagrams.axis import Axis
-from calcli.diagrams.charts import AtThresholds, Chart, numbers, rejections
+from calcli.diagrams.charts import AtThresholds, Chart, curve_charts, numbers
 from calcli.diagrams.curves import SIDES, Bands, Curve, Kind, axis_end, caption, error_name, legend
 
-TITLES: dict[Kind, str] = {"reliability": "bars", "smooth": "smooth curve", "rejection": "rejection"}
+TITLES: dict[Kind, str] = {
+    "reliability": "bars",
+    "corp": "isotonic curve",
+    "smooth": "smooth curve",
+    "rejection": "rejection",
+    "benefit": "net benefit",
+    "murphy": "cost of mistakes",
+}
 
 _DOTTED = '<path class="dotted" d="M5.5 0V8"/>'
 
@@ -51,8 +58,8 @@ def _asset(name: str) -> str:
 def switches(curves: Sequence[Curve]) -> str:
     """Buttons for the kinds, the scores and the classes that there are; of the kinds, the first is shown."""
     kinds = list(dict.fromkeys(curve.kind for curve in curves))
-    scores = list(dict.fromkeys(curve.score for curve in curves))
-    classes = list(dict.fromkeys(_class(curve) for curve in curves if curve.kind != "rejection"))
+    scores = list(dict.fromkeys(curve.score for curve in curves if not curve.plain))
+    classes = list(dict.fromkeys(_class(curve) for curve in curves if not curve.charted))
     groups = [
         _buttons("kind", "show", {kind: TITLES[kind] for kind in kinds}, "one"),
         _buttons("score", "scores", {score: score for score in scores}, "some"),
@@ -78,7 +85,8 @@ def figures(curves: Sequence[Curve], label: str, bands: Bands) -> str:
     parts: list[str] = []
     for kind, group in groupby(curves, key=lambda curve: curve.kind):
         chosen = list(group)
-        inside = _chart(rejections(chosen, label, bands)) if kind == "rejection" else _panels(chosen, label, bands)
+        drawn = charts(curve_charts(chosen, label, bands)) if chosen[0].charted else ""
+        inside = drawn or _panels(chosen, label, bands)
         parts.append(f'<section data-kind="{kind}">\n{inside}</section>\n')
     return "".join(parts)
 
@@ -101,12 +109,11 @@ def _panels(curves: Sequence[Curve], label: str, bands: Bands) -> str:
 
 def _figure(curve: Curve, picture: str) -> str:
     verdict = caption(curve)
-    rows = "rows" if curve.edges else "rows per unit"
     return (
         f'<figure data-score="{escape(curve.score)}">\n<figcaption><b>{escape(curve.score)}</b>'
         f'<span class="number">{error_name(curve)} {curve.error:.4f}</span>'
         f"<p><strong>{verdict.answer}</strong>{escape(verdict.because)}.</p></figcaption>\n"
-        f"{picture}{_numbers(f'predicted,happened,{rows},from,to')}</figure>\n"
+        f"{picture}{_numbers('predicted,happened,rows,from,to')}</figure>\n"
     )
 
 
@@ -188,7 +195,7 @@ def _numbers(columns: str) -> str:
 
 
 def _legend(curves: Sequence[Curve], bands: Bands) -> str:
-    smooth = curves[0].kind == "smooth"
+    smooth = not curves[0].edges
     marks = {
         "rate": _mark('<path class="cap" d="M0 4H11"/>'),
         "bar": _color_mark("fill:var(--bar)"),

@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import groupby
 from typing import NamedTuple
 
 from calcli.diagrams.axis import Axis, tick_labels, ticks
 from calcli.diagrams.charts import Chart, Track
-from calcli.diagrams.curves import Bands, Curve, Point, axes, caption, fullest, names
+from calcli.diagrams.curves import Bands, Curve, Point, axes, caption, fullest, names, runs
 
 # In units of the picture.
 LEFT, TOP, SIDE = 48.0, 12.0, 300.0
@@ -66,10 +65,12 @@ class PlotArea:
 def panel(curve: Curve, axis: Axis, label: str, bands: Bands) -> str:
     """One score: the bars or the curve, and below them how many rows they stand for."""
     frame = PlotArea(LEFT, TOP, SIDE, SIDE, axis, axis)
-    most = max(curve.densities, default=1.0)
+    heights = curve.heights(axis)
+    most = max((height for _, _, height in heights), default=1.0)
     counts = PlotArea(LEFT, TOP + SIDE + SPACE, SIDE, COUNTS, axis, Axis(most))
     x_name, y_name = axes(curve, label)
-    drawn = _bars(curve, frame, counts) if curve.edges else _smooth(curve, frame, counts)
+    drawn = _bars(curve, frame) if curve.edges else _smooth(curve, frame)
+    drawn += "".join(counts.box("count", begin, end, 0.0, height) for begin, end, height in heights)
     scale = _text(LEFT - 6, counts.top + 10, fullest(curve), "end soft")
     predicted, observed = names(curve.of)
     return _picture(
@@ -84,43 +85,36 @@ def panel(curve: Curve, axis: Axis, label: str, bands: Bands) -> str:
     )
 
 
-def _bars(curve: Curve, frame: PlotArea, counts: PlotArea) -> str:
+def _bars(curve: Curve, frame: PlotArea) -> str:
     parts = []
-    for point, (begin, end), density in zip(curve.points, curve.edges, curve.densities, strict=True):
+    for point, (begin, end) in zip(curve.points, curve.edges, strict=True):
         low, high = sorted((point.x, point.y))
         parts += [
             frame.box("bar", begin, end, 0.0, low),
             frame.box(_side(point), begin, end, low, high),
             _stroke("cap", frame.path([(begin, point.y), (end, point.y)])),
-            counts.box("count", begin, end, 0.0, density),
         ]
         if point.lo is not None and point.hi is not None:
             parts.append(_stroke("band", frame.path([(point.x, point.lo), (point.x, point.hi)])))
     return "".join(parts)
 
 
-def _smooth(curve: Curve, frame: PlotArea, counts: PlotArea) -> str:
+def _smooth(curve: Curve, frame: PlotArea) -> str:
     points = curve.points
     if not points:
         return ""
     ends = (points[-1].x, points[0].x)
     below = [(one.x, min(one.x, one.y)) for one in points]
     parts = [_area("bar", frame, below, [(x, 0.0) for x in ends])]
-    for kind, run in _runs(points):
-        parts.append(_area(kind, frame, [(one.x, one.y) for one in run], [(one.x, one.x) for one in reversed(run)]))
+    for run in runs(points):
+        parts.append(
+            _area(_side(run[0]), frame, [(one.x, one.y) for one in run], [(one.x, one.x) for one in reversed(run)])
+        )
     for edge in ("lo", "hi"):
         if points[0].lo is not None:
             parts.append(_stroke("edge", frame.path((one.x, getattr(one, edge)) for one in points)))
     parts.append(_stroke("cap", frame.path((one.x, one.y) for one in points)))
-    parts.append(_area("count", counts, [(one.x, one.n) for one in points], [(x, 0.0) for x in ends]))
     return "".join(parts)
-
-
-def _runs(points: Sequence[Point]) -> Iterable[tuple[str, list[Point]]]:
-    """Neighbours whose gap is of one kind, each run with the first point of the next."""
-    runs = [(kind, list(run)) for kind, run in groupby(points, key=_side)]
-    for place, (kind, run) in enumerate(runs):
-        yield kind, run + (runs[place + 1][1][:1] if place + 1 < len(runs) else [])
 
 
 def _side(point: Point) -> str:

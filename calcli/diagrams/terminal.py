@@ -18,7 +18,7 @@ from itertools import groupby, pairwise
 
 from calcli.diagrams.axis import Axis
 from calcli.diagrams.canvas import Canvas, Line, Piece, beside, cells, in_letters, shortened, width_of, wrapped
-from calcli.diagrams.charts import Chart, rejections
+from calcli.diagrams.charts import Chart, curve_charts
 from calcli.diagrams.curves import (
     SIDES,
     Curve,
@@ -69,8 +69,8 @@ def draw(curves: Sequence[Curve], label: str, style: TerminalStyle) -> list[Line
     """
     if style.width < NARROW:
         style = replace(style, small=True)
-    if curves[0].kind == "rejection":
-        return charts([rejections(curves, label, "none")], style)
+    if curves[0].charted:
+        return charts(curve_charts(curves, label, "none"), style)
     groups = [list(group) for _, group in groupby(curves, key=lambda curve: curve.of)]
     lines = [line for group in groups for line in _panels(group, label, style)] + _legend(curves, label, style)
     return in_letters(lines, unicode=style.unicode)
@@ -228,14 +228,17 @@ def _plot(curve: Curve, frame: _PlotArea, style: TerminalStyle) -> list[Line]:
 def _columns(curve: Curve, frame: _PlotArea) -> list[_Column | None]:
     """The values of each column: of bars the bin around its middle and those inside it, of a curve its value there."""
     ends = [frame.x.value(place / frame.width) for place in range(frame.width + 1)]
-    return [(_from_bins if curve.edges else _from_line)(curve, left, right) for left, right in pairwise(ends)]
+    heights = curve.heights(frame.x)
+    return [(_from_bins if curve.edges else _from_line)(curve, heights, left, right) for left, right in pairwise(ends)]
 
 
-def _from_bins(curve: Curve, left: float, right: float) -> _Column | None:
+def _from_bins(
+    curve: Curve, heights: Sequence[tuple[float, float, float]], left: float, right: float
+) -> _Column | None:
     middle = (left + right) / 2
     chosen = [
         (point, density)
-        for point, (begin, end), density in zip(curve.points, curve.edges, curve.densities, strict=True)
+        for point, (begin, end, density) in zip(curve.points, heights, strict=True)
         if begin < middle <= end or left < max((begin + end) / 2, ROUNDING) <= right
     ]
     if not chosen:
@@ -246,13 +249,15 @@ def _from_bins(curve: Curve, left: float, right: float) -> _Column | None:
     return _Column(x, y, any(point.off for point, _ in chosen), max(density for _, density in chosen))
 
 
-def _from_line(curve: Curve, left: float, right: float) -> _Column | None:
+def _from_line(
+    curve: Curve, heights: Sequence[tuple[float, float, float]], left: float, right: float
+) -> _Column | None:
     middle = (left + right) / 2
     for before, after in pairwise(curve.points):
         if before.x <= middle <= after.x:
             part = (middle - before.x) / (after.x - before.x) if after.x > before.x else 0.0
-            y, n = (one + part * (other - one) for one, other in ((before.y, after.y), (before.n, after.n)))
-            return _Column(middle, y, before.off and after.off, n)
+            density = max((height for begin, end, height in heights if begin < right and end > left), default=0.0)
+            return _Column(middle, before.y + part * (after.y - before.y), before.off and after.off, density)
     return None
 
 
@@ -297,7 +302,7 @@ def _histogram(columns: Sequence[_Column | None], height: int) -> Canvas:
     canvas = Canvas(len(columns), height)
     most = max((column.density for column in columns if column is not None), default=1.0)
     for place, column in enumerate(columns):
-        if column is not None:
+        if column is not None and column.density > 0:
             level = max(1, round(column.density / most * 8 * height))
             for row in range(height):
                 canvas.put(place, row, EIGHTHS[min(8, max(0, level - 8 * row))], "dim")

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calcli.batch import Batch
 from calcli.diagrams import image
-from calcli.diagrams.curve_sums import CurveBuilder
+from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.diagrams.curves import Bands, Binning, Curve
 from calcli.errors import DataError
 from calcli.estimators.arrays import Rows, check_length, plain_class, truth_of

@@ -125,7 +125,8 @@ def test_a_smooth_curve_goes_through_its_points() -> None:
     assert [((x - svg.LEFT) / unit, (bottom - y) / unit) for x, y in pairs] == [
         pytest.approx((point.x, point.y), abs=1e-3) for point in curve.points
     ]
-    assert {tag["class"] for tag in drawn.all("path")} >= {"bar", "over", "under", "edge", "count", "diagonal", "axis"}
+    assert {tag["class"] for tag in drawn.all("path")} >= {"bar", "over", "under", "edge", "diagonal", "axis"}
+    assert len(drawn.all("rect", **{"class": "count"})) == 3
 
 
 def test_what_is_written() -> None:
