@@ -237,6 +237,11 @@ MOST = check(
     bounds=(0.0, 1.0),
     only="diagram",
 )
+AXIS = check(
+    "--axis auto|prob|logit|log",
+    "The scale of the axes; auto takes log where nearly all scores are small, and logit where they are near 1.",
+    "auto",
+)
 CLASS = check(
     "--class NAME|top|all",
     "The class whose probability to draw, or top (the predicted class), or all; repeatable. By default the positive "

@@ -43,17 +43,24 @@ class Axis:
         """Ticks with their texts, at most so many."""
         if self.scale == "prob":
             return tick_labels(self.end, most, self.begin)
-        low, high = 10.0 ** math.floor(math.log10(self.begin)), self.end
+        least = self.begin if self.scale == "log" else min(self.begin, 1.0 - self.end)
+        low, high = 10.0 ** math.floor(math.log10(least) + 1e-9), self.end
         decades = [low * 10.0**power for power in range(math.ceil(math.log10(high / low)) + 1)]
         values = [factor * decade for decade in decades for factor in (1, 2, 5)]
         if self.scale == "logit":
             below = [value for value in decades if value < 0.3]
-            values = [*below, 0.5, *(1.0 - value for value in reversed(below))]
-            values += [0.2, 0.8] if len(below) < 3 else []
+            below = below[:: math.ceil(2.0 * len(below) / most)]
+            values = [*below, 0.5, *(1.0 - value for value in below), *([0.2, 0.8] if len(below) < 2 else [])]
         inside = sorted({round(value, 9) for value in values if self.begin - 1e-9 <= value <= self.end + 1e-9})
         if len(inside) > most and self.scale == "log":
             inside = [value for value in inside if any(abs(value / decade - 1.0) < 1e-6 for decade in decades)]
-        return {value: f"{value:.9f}".rstrip("0").rstrip(".") for value in inside[:: math.ceil(len(inside) / most)]}
+        return {value: _short(value) for value in inside[:: math.ceil(len(inside) / most)]}
+
+
+def _short(value: float) -> str:
+    """``0.01``, ``0.999``; ``1e-4`` for what would take more letters."""
+    text = f"{value:.9f}".rstrip("0").rstrip(".")
+    return f"{value:.0e}".replace("e-0", "e-") if value < 0.001 else text
 
 
 UNIT = Axis(1.0)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, zip_longest
+from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
-from calcli.diagrams.axis import Axis
+from calcli.diagrams.axis import LEAST, Axis, Scale
 from calcli.metrics.diagnosis import Diagnosis
 from calcli.state import Json
 
@@ -109,6 +109,16 @@ class Curve:
     rate: float = 0.0
     """Benefit, murphy: the share of positive rows."""
 
+    scale: Scale | None = None
+    """The scale of the axes that was asked for; None chooses it."""
+
+    @property
+    def masses(self) -> list[tuple[float, float]]:
+        """Where rows are: probabilities that rise, and how many rows are at each or just below."""
+        if self.counts:
+            return [(end, n) for _, end, n in self.counts]
+        return [(point.x, point.n) for point in self.points]
+
     @property
     def charted(self) -> bool:
         """Whether it is a line in a chart with others, and has no panel of its own."""
@@ -155,8 +165,8 @@ class Curve:
 def runs(points: Sequence[Point]) -> Iterable[list[Point]]:
     """Neighbours on one side that are all beyond chance, or none of them; each run with the first point of the next."""
     parts = [list(run) for _, run in groupby(points, key=lambda point: (point.side, point.off))]
-    for part, following in zip_longest(parts, parts[1:], fillvalue=[]):
-        yield [*part, *following[:1]]
+    for place, part in enumerate(parts):
+        yield part + (parts[place + 1][:1] if place + 1 < len(parts) else [])
 
 
 def by_kind(curves: Iterable[Curve]) -> Mapping[str, list[dict[str, Json]]]:
@@ -369,6 +379,68 @@ def axis_end(curves: Sequence[Curve]) -> float:
     return next((top for top in tops if max(reach, default=1.0) <= top), 2.0)
 
 
+CROWDED = 0.9
+"""The share of rows in a tenth of the axis from which on another scale is chosen."""
+
+SCALES = {"log": "logarithmic axes", "logit": "axes of log-odds"}
+
+
+def axis_of(curves: Sequence[Curve]) -> Axis:
+    """Both axes of panels that are to be compared: from 0, or on the scale that is asked for or that rows call for."""
+    scale, end = _scale(curves), axis_end(curves)
+    if scale == "prob":
+        return Axis(end)
+    masses = sorted(mass for curve in curves for mass in curve.masses)
+    begin = max(_decade(_quantile(masses, 0.01)), LEAST)
+    if scale == "log":
+        return Axis(max(min(end, 1.0), 2.0 * begin), begin, "log")
+    above = [(1.0 - at, n) for at, n in reversed(masses)]
+    return Axis(1.0 - max(min(_decade(_quantile(above, 0.01)), 0.4), LEAST), min(begin, 0.1), "logit")
+
+
+def _scale(curves: Sequence[Curve]) -> Scale:
+    """The scale that was asked for; logarithms where the lowest tenth of the axes holds nearly all rows, log-odds where
+    the highest does. Bars of equal width have even axes.
+    """
+    if curves[0].scale is not None:
+        return curves[0].scale
+    spans = [end - begin for curve in curves for begin, end in curve.edges]
+    masses = [mass for curve in curves for mass in curve.masses]
+    total = sum(n for _, n in masses)
+    if total == 0.0 or (spans and max(spans) - min(spans) <= 0.01 * max(spans)):
+        return "prob"
+    if sum(n for at, n in masses if at <= axis_end(curves) / 10.0) >= CROWDED * total:
+        return "log"
+    return "logit" if sum(n for at, n in masses if at > 0.9) >= CROWDED * total else "prob"
+
+
+def _quantile(masses: Sequence[tuple[float, float]], share: float) -> float:
+    """The first place, of places in order, up to which more than this share of the rows are."""
+    rest = share * sum(n for _, n in masses)
+    for at, n in masses:
+        rest -= n
+        if rest < 0.0:
+            return at
+    return 1.0
+
+
+def _decade(value: float) -> float:
+    """The power of ten at or below a value."""
+    return float(10.0 ** math.floor(math.log10(max(value, LEAST)) + 1e-9))
+
+
+def scale_text(curves: Sequence[Curve]) -> str:
+    """What the scale of the axes is, and why; empty for even axes."""
+    scale = axis_of(curves).scale
+    if scale == "prob":
+        return ""
+    masses = [mass for curve in curves for mass in curve.masses]
+    total, cut = sum(n for _, n in masses), axis_end(curves) / 10.0 if scale == "log" else 0.9
+    below = sum(n for at, n in masses if at <= cut)
+    share, side = (below / total, "below") if scale == "log" else (1.0 - below / total, "above")
+    return f"{SCALES[scale]}: {100.0 * share:.3g} % of the rows are {side} {cut:.3g}"
+
+
 _ERRORS = {
     "reliability": "ECE",
     "corp": "Brier reliability",
@@ -383,6 +455,12 @@ def error_name(curve: Curve) -> str:
     """The name of a curve's error, with its bins: the number depends on them."""
     name = _ERRORS[curve.kind]
     return f"{name}, {curve.bins:,} bins:" if curve.bins else name
+
+
+def error_text(curve: Curve) -> str:
+    """The name of a curve's error, and its value."""
+    value = f"{curve.error:.4f}" if curve.error >= 0.001 or curve.error == 0.0 else f"{curve.error:.2g}"
+    return f"{error_name(curve)} {value}"
 
 
 def rate_text(curves: Sequence[Curve]) -> str:
@@ -400,6 +478,8 @@ def legend(curves: Sequence[Curve], bands: Bands) -> list[tuple[str, str]]:
         entries.append(("chance", "not significant"))
     if bands != "none":
         entries.append(("band", band_text(bands)))
+    if points and (text := scale_text(curves)):
+        entries.append(("scale", text))
     return entries
 
 

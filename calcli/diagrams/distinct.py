@@ -191,7 +191,7 @@ class Smooth(_OfDistinct):
 
 def span_of(rows: float) -> float:
     """The share of the rows that a line of the smooth curve is fitted to."""
-    return min(max(1.2 * rows**-0.2, 0.05), 2.0 / 3.0)
+    return min(max(1.2 * float(rows**-0.2), 0.05), 2.0 / 3.0)
 
 
 def _places(ties: TiedScores) -> FloatArray:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import io
 import math
 import os
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
@@ -21,7 +21,8 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.diagrams.axis import Axis
 from calcli.diagrams.charts import Chart, curve_charts
-from calcli.diagrams.curves import Bands, Curve, axes, axis_end, caption, error_name, fullest, legend, runs
+from calcli.diagrams.curves import Bands, Curve, axes, axis_of, caption, error_text, fullest, legend, runs
+from calcli.diagrams.layout import lines
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,14 +49,11 @@ ABREAST = 4
 SEVERAL = 3
 """Pictures of more classes than this are small multiples."""
 
-BESIDE = 16
-"""The longest name that leaves room for the error beside it, in letters."""
-
 SHAPE = 2.4
 """The columns of small multiples per row of them, for a picture as wide as a screen."""
 
-SPACE, ENTRY = 0.09, 2.3
-"""The gap between a plot and its counts, and the width of an entry of the legend, in inches."""
+SPACE, MARK = 0.09, 0.53
+"""The gap between a plot and its counts, and what an entry of the legend takes beside its text, in inches."""
 
 MOST_COLUMNS = 15
 """The most columns that have a line of their own in a picture of contributions."""
@@ -63,7 +61,7 @@ MOST_COLUMNS = 15
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """The sizes of a panel in inches, and of its letters in points; a line above the plot holds `letters` letters."""
+    """The sizes of a panel in inches, and of its letters in points."""
 
     left: float = 0.62
     plot: float = 3.0
@@ -72,7 +70,6 @@ class _Panel:
     foot: float = 0.58
     name: float = 0.5
     line: float = 0.17
-    letters: int = 46
     title: float = 11.5
     text: float = 9.0
     small: bool = False
@@ -87,7 +84,7 @@ class _Panel:
 
 
 _LARGE = _Panel()
-_SMALL = _Panel(0.54, 1.75, 0.16, 0.3, 0.46, 0.46, 0.15, 32, 9.5, 7.5, small=True)
+_SMALL = _Panel(0.54, 1.75, 0.16, 0.3, 0.46, 0.46, 0.15, 9.5, 7.5, small=True)
 
 _STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # matplotlib brings it along: the same letters everywhere
@@ -154,22 +151,46 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
         return _charts(curve_charts(curves, label, bands))
     size, rows = _layout(curves)
     across, down = max(map(len, rows)), len(rows)
-    texts = {id(curve): textwrap.wrap(caption(curve).text, size.letters) for curve in curves}
-    stacked = size.small or max(len(curve.score) for curve in curves) > BESIDE
+    texts = {id(curve): lines(caption(curve).text, size.plot, partial(_wide, size=size.text)) for curve in curves}
+    stacked = size.small or any(
+        _wide(curve.score, size.title, bold=True) + _wide(error_text(curve), 9.5) + 0.1 > size.plot for curve in curves
+    )
     most = max(map(len, texts.values())) + stacked
     wide, high = size.wide, size.high(most)
-    entries, columns = _legend(curves, bands), max(1, int(across * wide / ENTRY))
+    entries = _legend(curves, bands)
+    columns = _columns([str(entry.get_label()) for entry in entries], across * wide)
     below = 0.15 + 0.21 * math.ceil(len(entries) / columns)
     picture = Figure(figsize=(across * wide, down * high + below))
     names = (label, len({curve.score for curve in curves}) > 1)
     for row, panels in enumerate(rows):
         for column, curve in enumerate(panels):
             corner = (column * wide + size.left, below + (down - 1 - row) * high + size.foot)
-            axis = Axis(axis_end([each for each in curves if each.of == curve.of]))
+            axis = axis_of([each for each in curves if each.of == curve.of])
             plot = _panel(picture, curve, corner, (size, axis), label, first=column == 0)
             _head(plot, curve, texts[id(curve)], 10 + 72 * size.line * most, size, names if stacked else None)
     picture.legend(handles=entries, loc="lower center", ncols=columns, frameon=False, fontsize=9, handlelength=1.3)
     return picture
+
+
+def _wide(text: str, size: float, *, bold: bool = False) -> float:
+    """The width of a text in inches."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
+    wide, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(wide) / 72.0
+
+
+def _columns(texts: Sequence[str], width: float) -> int:
+    """The columns of a legend that leave its rows as full as they can be, and no wider than the picture."""
+    wide = [_wide(text, 9.0) + MARK for text in texts]
+    for columns in range(len(texts), 1, -1):
+        down = math.ceil(len(texts) / columns)
+        needed = sum(max(wide[start : start + down]) for start in range(0, len(texts), down))
+        if math.ceil(len(texts) / down) == columns and needed <= width:
+            return columns
+    return 1
 
 
 def _layout(curves: Sequence[Curve]) -> tuple[_Panel, list[list[Curve]]]:
@@ -230,7 +251,7 @@ def _head(
         "annotation_clip": False,
         "parse_math": False,  # a name is no formula
     }
-    number, title = f"{error_name(curve)} {curve.error:.4f}", curve.score
+    number, title = error_text(curve), curve.score
     if names is None:
         plot.annotate(number, (1, 1), (0, height), ha="right", color=MIDDLE, **above)
     else:
@@ -294,12 +315,12 @@ def draw(curve: Curve, label: str, bands: Bands, plot: Axes | None = None) -> Ax
 
         plot = pyplot.subplots()[1]
     _gaps(plot, curve)
-    _diagonal(plot, Axis(axis_end([curve])))
+    _diagonal(plot, axis_of([curve]))
     plot.set_aspect("equal")
     x_name, y_name = axes(curve, label)
     plot.set_xlabel(x_name, parse_math=False)
     plot.set_ylabel(y_name, parse_math=False)
-    plot.set_title(f"{curve.score}: {error_name(curve)} {curve.error:.4f}", parse_math=False)
+    plot.set_title(f"{curve.score}: {error_text(curve)}", parse_math=False)
     plot.legend(handles=_legend([curve], bands), loc="upper left", frameon=False, fontsize="small")
     return plot
 
@@ -329,6 +350,7 @@ def _legend(curves: Sequence[Curve], bands: Bands) -> list[Artist]:
         "bar": Patch(facecolor=BAR),
         **{side: Patch(facecolor=strong) for side, (strong, _) in ERROR.items()},
         "chance": Patch(facecolor=ERROR["over"][1], edgecolor=ERROR["under"][1], linewidth=2),
+        "scale": Line2D([], [], linestyle="none"),
         "band": Line2D([], [], color=DARK, linewidth=0.9, alpha=0.75, linestyle=dash),
     }
     entries = legend(curves, bands)
@@ -341,11 +363,13 @@ def _charts(charts: Sequence[Chart]) -> Figure:
     """Charts of several lines, two beside each other, each with its legend below it."""
     from matplotlib.figure import Figure
 
-    wide, high = 5.6, 3.6
+    wide, high, left = 5.6, 3.6, _LARGE.left + 0.12
     head = 0.35 if any(chart.title for chart in charts) else 0.2
-    entries = [0.21 * (len(chart.tracks) + len(chart.marks) + bool(chart.band)) for chart in charts]
+    room = left + wide - 0.5
+    texts = [[*(f"{one.name}{one.note}" for one in chart.tracks), *_marked(chart).values()] for chart in charts]
+    counts = [sum(len(lines(text, room, partial(_wide, size=9.0))) for text in each) for each in texts]
+    entries = [0.21 * (count + bool(chart.band)) for count, chart in zip(counts, charts, strict=True)]
     below = _LARGE.foot + max(entries) + 0.1
-    left = _LARGE.left + 0.12
     across, down = min(len(charts), 2), math.ceil(len(charts) / 2)
     width, height = left + wide + _LARGE.right, head + high + below
     picture = Figure(figsize=(across * width, down * height))
@@ -356,7 +380,13 @@ def _charts(charts: Sequence[Chart]) -> Figure:
         drawn = picture.legend(handles=handles, loc="lower left", bbox_to_anchor=corner, frameon=False, fontsize=9)
         for entry in drawn.get_texts():
             entry.set_parse_math(False)  # a name is no formula
+            entry.set_text("\n".join(lines(entry.get_text(), room, partial(_wide, size=9.0))))
     return picture
+
+
+def _marked(chart: Chart) -> dict[float, str]:
+    """The places that are named on the x axis, in words."""
+    return {at: f"{at:.3g}: {name}" for at, name in chart.marks}
 
 
 def _tracks(plot: Axes, chart: Chart) -> list[Artist]:
@@ -374,8 +404,8 @@ def _tracks(plot: Axes, chart: Chart) -> list[Artist]:
         )  # fmt: skip
         if track.banded:
             plot.fill_between(x, lo, hi, color=color, alpha=0.15, linewidth=0)
-    for at, name in chart.marks:
-        handles.append(plot.axvline(at, color=DARK, linewidth=0.9, dashes=(1, 2), label=f"{at:.3g}: {name}"))
+    for at, text in _marked(chart).items():
+        handles.append(plot.axvline(at, color=DARK, linewidth=0.9, dashes=(1, 2), label=text))
     if chart.band:
         handles.append(Patch(facecolor=MIDDLE, alpha=0.25, label=chart.band))
     _set_axis(plot, "x", chart.x)

@@ -12,9 +12,9 @@ from importlib.resources import files
 from itertools import groupby
 
 from calcli.diagrams import svg
-from calcli.diagrams.axis import Axis
 from calcli.diagrams.charts import AtThresholds, Chart, curve_charts, numbers
-from calcli.diagrams.curves import SIDES, Bands, Curve, Kind, axis_end, caption, error_name, legend
+from calcli.diagrams.curves import SIDES, Bands, Curve, Kind, axis_of, caption, error_text, legend
+from calcli.diagrams.layout import glued
 
 TITLES: dict[Kind, str] = {
     "reliability": "bars",
@@ -99,7 +99,7 @@ def _panels(curves: Sequence[Curve], label: str, bands: Bands) -> str:
     parts: list[str] = []
     groups = {of: list(group) for of, group in groupby(curves, key=_class)}
     for of, panels in groups.items():
-        axis = Axis(axis_end(panels))
+        axis = axis_of(panels)
         name = f"{label} = {of}" if of else "the predicted class"
         title = f"<h2>{escape(name)}</h2>\n" if len(groups) > 1 else ""
         drawn = "".join(_figure(curve, svg.panel(curve, axis, label, bands)) for curve in panels)
@@ -111,8 +111,8 @@ def _figure(curve: Curve, picture: str) -> str:
     verdict = caption(curve)
     return (
         f'<figure data-score="{escape(curve.score)}">\n<figcaption><b>{escape(curve.score)}</b>'
-        f'<span class="number">{error_name(curve)} {curve.error:.4f}</span>'
-        f"<p><strong>{verdict.answer}</strong>{escape(verdict.because)}.</p></figcaption>\n"
+        f'<span class="number">{error_text(curve)}</span>'
+        f"<p><strong>{verdict.answer}</strong>{escape(glued(verdict.because))}.</p></figcaption>\n"
         f"{picture}{_numbers('predicted,happened,rows,from,to')}</figure>\n"
     )
 
@@ -201,6 +201,7 @@ def _legend(curves: Sequence[Curve], bands: Bands) -> str:
         "bar": _color_mark("fill:var(--bar)"),
         **{side: _color_mark(f"fill:var(--{side})") for side in SIDES},
         "chance": _color_mark("fill:var(--over-chance)") + _color_mark("fill:var(--under-chance)"),
+        "scale": "",
         "band": _mark('<path class="edge" d="M0 4H11"/>' if smooth else '<path class="band" d="M5.5 0V8"/>'),
     }
     entries = "".join(f"<li>{marks[mark]}{escape(text)}</li>" for mark, text in legend(curves, bands))

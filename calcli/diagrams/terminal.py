@@ -24,11 +24,12 @@ from calcli.diagrams.curves import (
     Curve,
     Point,
     axes,
-    axis_end,
+    axis_of,
     caption,
-    error_name,
+    error_text,
     fullest,
     rate_text,
+    scale_text,
 )
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -102,7 +103,7 @@ def _panels(curves: Sequence[Curve], label: str, style: TerminalStyle) -> list[L
 
 def _notes(curve: Curve, width: int, style: TerminalStyle) -> list[Line]:
     """The name of a score, its error, and the caption of its picture."""
-    number = "" if style.small else f"{error_name(curve)} {curve.error:.4f}"
+    number = "" if style.small else error_text(curve)
     verdict = caption(curve)
     because = wrapped(f"{verdict.because}.", width, verdict.answer, "good" if verdict.good else "bad")
     if number and cells(curve.score) > width - len(number) - 2:
@@ -176,14 +177,13 @@ class _PlotArea:
 
 def _plot_area(curves: Sequence[Curve], label: str, style: TerminalStyle) -> _PlotArea:
     """A square, wide enough for every bin of equal width to have the same number of columns."""
-    top = axis_end(curves)
+    axis = axis_of(curves)
     width = 20 if style.small else 40
     spans = [end - begin for curve in curves for begin, end in curve.edges]
-    if spans and min(spans) > max(spans) - ROUNDING > 0.0:
-        width = _even_width(top / spans[0], width)
+    if axis.scale == "prob" and spans and min(spans) > max(spans) - ROUNDING > 0.0:
+        width = _even_width(axis.end / spans[0], width)
     height = min(width // 2, 20)
     most = [] if style.small else [fullest(curve) for curve in curves]
-    axis = Axis(top)
     margin = max(map(len, [*axis.labels(height // 3).values(), *most])) + 2
     return _PlotArea(width, height, axis, axis, margin, "" if style.small else axes(curves[0], label)[0])
 
@@ -319,6 +319,8 @@ def _legend(curves: Sequence[Curve], label: str, style: TerminalStyle) -> list[L
     if not all(point.off for point in points):
         signs = [_legend_mark(f"{side}-chance", style) for side in SIDES]
         entries.append([*(signs if style.color else signs[:1]), Piece(" not significant")])
+    if points and (text := scale_text(curves)):
+        entries.append([Piece(text)])
     return _in_rows(entries, style.width)
 
 

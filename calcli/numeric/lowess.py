@@ -58,6 +58,6 @@ def gathered(cells: int, weight: FloatArray, *columns: FloatArray) -> list[Float
         return [weight, *columns]
     below = np.cumsum(weight)
     cell = np.minimum(((below - weight / 2.0) / below[-1] * cells).astype(np.int64), cells - 1)
-    sums = [np.bincount(cell, each, cells) for each in (weight, *columns)]
+    sums = [np.asarray(np.bincount(cell, each, cells), dtype=np.float64) for each in (weight, *columns)]
     held = sums[0] > 0
     return [each[held] for each in sums]

@@ -67,6 +67,9 @@ class DiagramRequest(ColumnsRequest):
     classes
         Whose probability: names of classes, ``all``, or ``top`` for the class that is predicted. None given: the
         positive class of two, ``top`` of more.
+    axis
+        The scale of the axes: ``prob``, ``logit`` or ``log``; ``auto`` takes ``log`` where nearly all scores are in the
+        lowest tenth, and ``logit`` where they are in the highest.
     by
         Columns; there is a picture for each of their values, and none of all rows.
     bands
@@ -88,6 +91,7 @@ class DiagramRequest(ColumnsRequest):
     binning: Binning = "width"
     least: float | None = None
     most: float | None = None
+    axis: Literal["auto", "prob", "logit", "log"] = "auto"
     classes: tuple[str, ...] = field(default=(), kw_only=True)
     by: tuple[str, ...] = ()
     bands: Bands = "consistency"
@@ -167,10 +171,11 @@ class DiagramResult:
 def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResult:
     """Trace the curves of the raw score, of each artifact and of each column; draw them if there is a place for it."""
     check_master(request.engine, request.master)
-    if request.kind in {"benefit", "murphy"}:
-        if request.by:
-            raise UsageError(f"--kind {request.kind} is of all rows", hint="leave --by out, or draw some rows alone")
-    elif request.span is not None:
+    if request.kind in {"benefit", "murphy"} and request.by:
+        raise UsageError(f"--kind {request.kind} is of all rows", hint="leave --by out, or draw some rows alone")
+    if request.kind == "rejection" and request.axis != "auto":
+        raise UsageError("--kind rejection has no axis of probabilities", hint="leave --axis out")
+    if request.kind not in {"benefit", "murphy"} and request.span is not None:
         raise UsageError(f"--kind {request.kind} has no thresholds", hint="leave --from and --to out")
     form = form_of(request.output, request.output_format)
     if form not in (None, "html"):
@@ -192,6 +197,8 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
         binding, count = tracing.scores[0].binding, passed.count
         data = facts_of(example, binding, count.facts, passed.total.share)
     curves = passed.total.builder.curves()
+    if request.axis != "auto":
+        curves = tuple(replace(curve, scale=request.axis) for curve in curves)
     if request.by:
         curves = tuple(curve for curve in curves if curve.points)
     binding = replace(binding, features=all_features(tracing.scores))
