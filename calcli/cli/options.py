@@ -204,7 +204,7 @@ RESAMPLE_BY = check(
 ORDER_BY = check("--order-by COLUMN", "A time column: each row is predicted only from earlier rows.")
 METRICS = check(
     "--metrics A,B,...",
-    "default, all, or a list of names; `calcli metrics` shows them.",
+    "default, clinical, all, or a list of names; `calcli metrics` shows them.",
     "default",
     complete=complete.metrics,
     show_default=False,
@@ -215,9 +215,32 @@ BINS = check(
 BINNING = check("--binning width|mass", "Bins of equal width, or of equal mass.", "width")
 KIND = check(
     "--kind KIND",
-    "reliability: bars; smooth: a smoothed curve; rejection: the error rate when the least certain rows are left out.",
+    "reliability: bars; corp: an isotonic curve, without bins; smooth: a smoothed curve; rejection: the error rate "
+    "when the least certain rows are left out; benefit: the net benefit of decisions by each threshold; murphy: the "
+    "cost of their mistakes.",
     "reliability",
-    kind=Literal["reliability", "smooth", "rejection"],
+    kind=Literal["reliability", "corp", "smooth", "rejection", "benefit", "murphy"],
+)
+LEAST = check(
+    "--from THRESHOLD",
+    "The least threshold of benefit and murphy.",
+    field="least",
+    kind=float,
+    bounds=(0.0, 1.0),
+    only="diagram",
+)
+MOST = check(
+    "--to THRESHOLD",
+    "The greatest threshold of benefit and murphy.",
+    field="most",
+    kind=float,
+    bounds=(0.0, 1.0),
+    only="diagram",
+)
+AXIS = check(
+    "--axis auto|prob|logit|log",
+    "The scale of the axes; auto takes log where nearly all scores are small, and logit where they are near 1.",
+    "auto",
 )
 CLASS = check(
     "--class NAME|top|all",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from calcli.batch import Batch, Edges, FloatArray
-from calcli.diagrams.curves import Kind
+from calcli.diagrams.curves import PAGE_KINDS, Kind
 from calcli.errors import UsageError
 from calcli.files import as_text, base_name
 from calcli.listener import Listener
@@ -320,7 +320,7 @@ class EvaluateRequest(ColumnsRequest):
     def kinds(self) -> tuple[Kind, ...]:
         """The curves of the report."""
         if self.every_curve:
-            return get_args(Kind)
+            return PAGE_KINDS
         return ("reliability", "rejection") if self.rejection else ("reliability",)
 
     def whole_for(self, scores: Sequence[ComparedScore] = ()) -> str | None:
