@@ -64,7 +64,7 @@ METHOD_OR_NONE = argument(
 METRIC_OR_NONE = argument("[NAME]", "One metric.", None, kind=str | None, autocompletion=complete.metric)
 
 # Columns
-LABEL = column("--label COLUMN", "The observed class of each row.")
+LABEL = column("--label COLUMN", "The observed class of each row; of two classes also shares between 0 and 1.")
 PROB = column(
     "--prob COLUMN",
     "The predicted probability; for more than two classes, what the column names have before _<class>, or a column of "

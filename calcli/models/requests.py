@@ -265,7 +265,8 @@ def _fit_facts(report: Report, learned: FitOutcome) -> dict[str, object]:
         if (each.score, each.versus) == (name, RAW)
     }
     label_check, drift, units = learned.label_check, learned.drift_baseline, report.data.units
-    scheme = {"scheme": str(holdout), "rows": learned.held_out_rows, "refit_on_all": holdout.refit_on_all}
+    rows = learned.held_out_rows // (2 if report.binding.get("soft") else 1)  # each of the table was two
+    scheme = {"scheme": str(holdout), "rows": rows, "refit_on_all": holdout.refit_on_all}
     sampled = learned.sampled
     return {
         **({} if sampled is None else {"rows": sampled.rows, "sample": asdict(sampled)}),

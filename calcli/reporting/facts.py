@@ -70,6 +70,7 @@ def binding_facts(binding: JsonObject) -> list[Pair]:
     else:
         label = "none; from the artifact" if binding["label"] is None else binding["label"]
         label += "" if (trials := binding.get("trials")) is None else f" of {trials}, each of which is a row"
+        label += ", a share between 0 and 1" if binding.get("soft") else ""
         pairs = [("label", f"{label}: {_classes(classes, positive)}")]
     if binding["score"]["columns"]:
         pairs.append(("score", _score(binding["score"], positive)))

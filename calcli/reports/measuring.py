@@ -362,12 +362,14 @@ def facts_of(
         rows_normalised=rows_normalised,
         weight_sum=float(share.sum()),
         label_rate=label_rate(share, binding),
-        units=None if units is None else units_fact(units),
+        units=units_fact(units),
     )
 
 
-def units_fact(units: SamplingUnits) -> dict[str, Json]:
-    """The report's `data.units`."""
+def units_fact(units: SamplingUnits | None) -> dict[str, Json] | None:
+    """The report's `data.units`; None where no column names units."""
+    if units is None or not units.column:
+        return None
     return {"column": units.column, "count": len(np.unique(units.rank)), "in_order": units.in_order}
 
 

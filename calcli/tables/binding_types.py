@@ -131,6 +131,9 @@ class Binding:
     trials: str | None = None
     """The column with the number of trials of a row, of which `label` counts the positive ones."""
 
+    soft: bool = False
+    """Whether the labels of this table are shares between 0 and 1: a row is two weighted ones, of both classes."""
+
     normalise: bool = False
     """Whether the probabilities of a row are divided by their sum, however far it is from 1."""
 
@@ -161,6 +164,7 @@ class Binding:
             "node_id": self.node_id,
             "normalise": self.normalise,
             **({} if self.trials is None else {"trials": self.trials}),
+            **({"soft": True} if self.soft else {}),
             "notes": list(self.notes),
         }
 
@@ -183,6 +187,7 @@ class Binding:
             weight_kind=d.get("weight_kind") or "importance",
             normalise=bool(d.get("normalise", False)),
             trials=d.get("trials"),
+            soft=bool(d.get("soft", False)),
             notes=tuple(d.get("notes", ())),
         )
         binding._check()

@@ -179,7 +179,7 @@ class _RowContext:
     def of(cls, request: EvaluateRequest, rows: TableRows, linked: IntArray | None) -> _RowContext:
         units = units_of(rows, request.resample_by)
         groupings = [(column, groups(rows, column)) for column in request.by]
-        return cls(None if units is None else units_fact(units), units, groupings, linked)
+        return cls(units_fact(units), units, groupings, linked)
 
 
 class _Gathered(NamedTuple):
@@ -275,7 +275,8 @@ class _Evaluation:
         rows = ScoredRows(scores, self._clustering(example, scores))
         if isinstance(table, LocalTable):
             auto = "--bins auto" if options.bins == "auto" else None
-            whole_for = request.whole_for(scores) or auto
+            soft = f"the soft label {scores[0].binding.label!r}" if scores[0].binding.soft else None
+            whole_for = request.whole_for(scores) or auto or soft
             measuring = ScorePass(rows, self._no_sums(scores, options), holds=True, whole_for=whole_for)
             passed = table.run(measuring)
             return _Gathered(measuring, passed, _RowContext.of(request, table.tally, self._linked(scores, table.tally)))

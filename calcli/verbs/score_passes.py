@@ -298,10 +298,11 @@ class CurveTotal:
 
     builder: CurveBuilder
     share: FloatArray
+    rows: int = 0
 
     def __iadd__(self, other: CurveTotal) -> Self:
         self.builder += other.builder
-        self.share = self.share + other.share
+        self.share, self.rows = self.share + other.share, self.rows + other.rows
         return self
 
 
@@ -328,7 +329,10 @@ class CurvePass(Pass[CurveTotal]):
         total.share = total.share + class_weights(label, weight, len(total.share))
         of_scores, of_parts = batches[: len(self.scores)], batches[len(self.scores) :]
         pairs = zip(self.scores, of_scores, strict=True)
-        scored = [Scored(label, score.predict(batch), weight) for score, batch in pairs]
+        # The two rows of a soft label are a unit.
+        units = (total.rows + np.arange(len(label))) // 2 if self.scores[0].binding.soft else None
+        total.rows += len(label)
+        scored = [Scored(label, score.predict(batch), weight, units=units) for score, batch in pairs]
         groups = [
             place == group
             for part, batch in zip(self.parts, of_parts, strict=True)

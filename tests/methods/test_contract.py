@@ -203,6 +203,28 @@ def test_a_weight_of_two_is_the_row_twice(row: MethodSpec, classes: int) -> None
     np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-9, atol=1e-12)
 
 
+@EACH
+@pytest.mark.parametrize("quarters", [4, 1])
+def test_a_soft_label_is_the_rows_that_its_share_is_of(row: MethodSpec, quarters: int) -> None:
+    """Of each row two halves that are a unit: those of labels 0 and 1 are the row, of quarters they are four rows."""
+    if not row.weights or row.family == "graphs":
+        pytest.skip("takes no weights, or weighs rows in its loss; in its graph a row is a row")
+    if quarters == 1 and row.name in ("ccl", "pool"):
+        pytest.skip("the number of rows decides which numbers of clusters, or bins of equal mass, are tried")
+    given = {"binning": "width"} if any(param.name == "binning" for param in row.params) else {}
+    batch, params = ordinary(200), row.resolve(given)
+    share = batch.labels * 4 if quarters == 4 else np.random.default_rng(1).integers(0, 5, 200)
+    ones = (np.arange(4) < share[:, None]).astype(np.int64)[:, ::quarters].ravel()
+    hard = replace(batch.take(np.repeat(np.arange(200), 4 // quarters)), label=ones)
+    soft = replace(batch.take(np.repeat(np.arange(200), 2)), label=np.tile([1, 0], 200))
+    soft = replace(soft, weight=np.column_stack([share, 4 - share]).ravel() / quarters)
+    method, outputs = calibrator.bound_method(row, 2), []
+    for rows, each in ((soft, 2), (hard, 4 // quarters)):
+        state = calibrator.fit(row, replace(rows, units=SamplingUnits(np.arange(len(rows)) // each)), params).state
+        outputs.append(method.predict(state, batch, calibrator.NO_SIDE_INPUTS))
+    np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-9, atol=1e-12)
+
+
 def written(batch: Batch) -> tuple[Batch, Batch]:
     """Rows with their scores given as p, and with the other class as the positive one, given as 1 - p."""
     prob = probabilities(batch.score)
