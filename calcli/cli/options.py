@@ -413,7 +413,9 @@ TARGET = decision(
     "What must hold on new rows: 'precision >= 0.9', recall >=, accuracy >=, fpr <=, or positive-rate <= or >=.",
 )
 MAXIMIZE = decision(
-    "--maximize FIGURE", "What a threshold is to make as large as it can: f1, mcc, balanced-accuracy or youden."
+    "--maximize FIGURE",
+    "What a threshold is to make as large as it can: f1, mcc, balanced-accuracy or youden; beside --target also "
+    "recall, precision, accuracy or positive-rate.",
 )
 BUDGET_ROWS = decision(
     "--budget ROWS",
@@ -454,7 +456,9 @@ SPREAD = decision("--spread COLUMN", "With --intervals: the predicted standard d
 VARIANCE = decision("--variance COLUMN", "Instead of --spread: the predicted variance, such as uncertainty_total.")
 SIDE = decision("--side both|lower|upper", "With --intervals: both ends, or only one.", "both")
 SETS_BY = decision(
-    "--by COLUMN", "With --sets or --intervals: reach the share within each group of this column.", only="decide"
+    "--by COLUMN",
+    "With --sets, --intervals or --target: reach the share, or the target, within each group of this column.",
+    only="decide",
 )
 THRESHOLD = share("--threshold P", "The threshold in use today, for comparison.", 0.5)
 DECISION_BOOTSTRAP = decision(

@@ -128,12 +128,12 @@ class Reading:
         if chunk.share is not None:
             count.halved, share = True, chunk.share[some]
             weight = binding.weight_scale.apply(halves(share, good.weights))
-            ones = [1, 0] if index_order(binding) == binding.classes else [0, 1]
-            return np.repeat(np.arange(len(share)), 2), {"label": np.tile(ones, len(share)), "weight": weight}
+            pair = [1, 0] if index_order(binding) == binding.classes else [0, 1]
+            return np.repeat(np.arange(len(share)), 2), {"label": np.tile(pair, len(share)), "weight": weight}
         if chunk.trials is not None:
             hits, counts = (part[some] for part in chunk.trials)
             ones = np.tile([1, 0], len(counts))
-            changes = {"label": np.repeat(ones, np.column_stack([hits, counts - hits]).ravel())}
+            changes: dict[str, Any] = {"label": np.repeat(ones, np.column_stack([hits, counts - hits]).ravel())}
         elif good.weight is not None and binding.weight_kind == "counts":
             counts, changes = good.weight.astype(np.int64), {"weight": None}
         else:
