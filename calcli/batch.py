@@ -130,6 +130,9 @@ class Batch:
     units: SamplingUnits | None = None
     """Which rows belong together; None where each stands for itself."""
 
+    ranks: bool = False
+    """Whether the score of two classes is a number on no scale, and no log-odds: it only ranks."""
+
     def __len__(self) -> int:
         return len(self.score)
 
@@ -165,7 +168,7 @@ class Batch:
     @property
     def bare(self) -> Batch:
         """These rows for a fit by their scores alone: without features, probabilities and node ids."""
-        return Batch(self.score, self.label, self.weight, units=self.units)
+        return Batch(self.score, self.label, self.weight, units=self.units, ranks=self.ranks)
 
     take = taken
 

@@ -77,6 +77,8 @@ LOGIT = column(
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
 PERCENT = column("--percent COLUMN", "The predicted probability in percent: 87, or the text 87 %.")
+RANK = column("--rank COLUMN", "A number on no scale that only ranks, such as a grade; larger is likelier.")
+DESCENDING = column("--descending", "With --rank: smaller is likelier, as with a distance.", False)
 POSITIVES = column("--positives COLUMN", "How many of the --trials of a row were positive, in place of --label.")
 TRIALS = column("--trials COLUMN", "How many trials a row stands for, such as impressions.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
@@ -585,6 +587,8 @@ COLUMNS = (
     LOGPROB,
     PERCENT,
     LOGIT,
+    RANK,
+    DESCENDING,
     NORMALISE,
     WEIGHT,
     WEIGHT_KIND,

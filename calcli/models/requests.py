@@ -181,10 +181,8 @@ def _refusal(guard: Guard, report: Report, score: str) -> str | None:
     worse = guard.violation(report, score)
     if worse is None:
         return None
-    return (
-        f"on held-out rows {worse.score} is worse than no calibration ({worse.metric} {worse.value:+.6f}): nothing was "
-        "saved"
-    )
+    change = f"({worse.metric} {worse.value:+.6f})"
+    return f"on held-out rows {worse.score} is worse than {report.base} {change}: nothing was saved"
 
 
 def write(

@@ -280,6 +280,8 @@ def score_warnings(ranking: LabelCheck | None, prob: FloatArray, binding: Bindin
 def _meant(binding: Binding) -> str:
     if not binding.binary:
         return "if its columns are not in the order of the classes, give that order with --classes A,B,..."
+    if binding.score.kind == "rank":
+        return "if small is sure, add --descending"
     other = next(class_text(label) for label in binding.classes if label != binding.positive)
     return f"if it predicts {other}, fit with --positive {other}"
 

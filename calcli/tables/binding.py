@@ -133,7 +133,8 @@ class _Binder:
 
         # 2. score; its columns may name classes that no label has
         rows = FirstRows(self.source, names, label)
-        if self.known is not None and self.flags.prob is None and self.flags.logit is None:
+        asked = (self.flags.prob, self.flags.logit, self.flags.rank)
+        if self.known is not None and asked == (None, None, None):
             candidates = [fitted_score(names, self.known.score, spec, rows)]
         else:
             candidates = find_scores(names, self.flags, spec, rows)
@@ -150,7 +151,7 @@ class _Binder:
             self.notes.append(
                 f"the label {label!r} holds shares between 0 and 1: soft labels, each row of which is two weighted ones"
             )
-        named = (self.known, self.flags.prob, self.flags.logit) != (None, None, None)
+        named = self.known is not None or asked != (None, None, None)
         for candidate in candidates:
             _check_score_types(self.source, candidate.score)
             if candidate.doubtful and not named and rows.decided(candidate.score):
@@ -370,7 +371,7 @@ def _calls(source: Source, prob: str | None) -> list[str | None]:
 def _find_named(source: Source, flags: Flags, known: Binding | None) -> None:
     """Find all columns that are named; refuse flags that name no column, or classes other than the artifact's."""
     source.find(flags.label, flags.logit, flags.weight, flags.node_id, *flags.ignore, *flags.features or ())
-    source.find(*_calls(source, flags.prob))
+    source.find(*_calls(source, flags.prob), flags.rank)
     if known is not None:
         features = (feature.name for feature in known.features)
         source.find(known.label, *known.score.columns, known.weight, known.node_id, *features, known=True)

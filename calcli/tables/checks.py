@@ -270,7 +270,7 @@ def encode(
         weight = None if weight is None else np.where(bad, 0.0, weight)
         target = None if target is None else np.where(bad, 0.0, target)
     normalised = 0 if rough is None else int((rough if bad is None else rough & ~bad).sum())
-    batch = Batch(score, indices, weight, columns, target, node, prob)
+    batch = Batch(score, indices, weight, columns, target, node, prob, ranks=binding.score.kind == "rank")
     return Encoded(batch, trials, share, bad=bad, why=why, first=first, normalised=normalised)
 
 

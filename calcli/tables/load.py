@@ -111,9 +111,10 @@ def join_batches(batches: list[Batch]) -> Batch:
         for name in ("score", "label", "weight", "target", "prob", "node")
     }
     features = {name: [batch.features[name] for batch in batches] for name in batches[0].features}
+    ranks = batches[0].ranks
     batches.clear()
     joined = {name: _joined(parts.pop(name)) for name in list(parts)}
-    return Batch(**joined, features={name: join_columns(features.pop(name)) for name in list(features)})
+    return Batch(**joined, features={name: join_columns(features.pop(name)) for name in list(features)}, ranks=ranks)
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -23,7 +23,7 @@ from calcli.errors import UsageError
 from calcli.metrics.base import Clusters, Scored
 from calcli.metrics.bootstrap import Bootstrap
 from calcli.reports.measuring import Candidate, Measurements, class_weights
-from calcli.reports.schema import Seconds
+from calcli.reports.schema import RAW, Seconds
 from calcli.reports.score_sums import GroupedSums, SummedScores
 from calcli.tables.binding_types import Binding
 from calcli.tables.load import join_batches
@@ -211,6 +211,7 @@ class ScorePass(Pass[ScoreTotal]):
                 held.probs[number].whole(),
                 self._seconds(total, number),
                 odds.whole() if (odds := held.odds[number]).size else None,
+                ranks=score.name == RAW and score.binding.score.kind == "rank",
             )
             for number, score in enumerate(self.rows.scores)
         )
@@ -246,7 +247,8 @@ class _HeldRows:
 
     def wait(self, batches: Sequence[Batch]) -> None:
         for number, waiting in self.waiting.items():
-            waiting.append(replace(batches[number], label=None, weight=None))
+            batch = batches[number]
+            waiting.append(batch if batch.ranks else replace(batch, label=None, weight=None))
 
     def room_for(self, rows: int) -> bool:
         return self.labels.size + rows <= self.most_rows
@@ -266,7 +268,8 @@ class _HeldRows:
             self.weight.append(weight)
         for number, prob in probs.items():
             self.probs[number].append(prob)
-            if (ranked_by := odds[number]) is not None:
+        for number, ranked_by in enumerate(odds):
+            if ranked_by is not None:
                 self.odds[number].append(ranked_by)
 
 
