@@ -131,7 +131,7 @@ BUDGET = method(
 )
 CRITERION = method(
     "--criterion METRIC",
-    "The metric that chooses the method: nll, brier, brier_sum or accuracy.",
+    "The metric that chooses the method: nll, brier, brier_sum, rps or accuracy.",
     "nll",
     complete=complete.metric,
 )
@@ -235,6 +235,7 @@ BANDS = check(
     kind=Literal["consistency", "bootstrap", "none"],
 )
 HTML = output("--html FILE", "Also write the report and its diagrams as one self-contained HTML page.")
+ORDERED = check("--ordered", "The classes have an order, as severities do: add rps and cumulative_ece.", False)
 REJECTION = check("--rejection", "Report the error rate when the least certain rows are left out.", False)
 CONVENTION = check(
     "--convention NAME",

@@ -248,6 +248,8 @@ class EvaluateRequest(ColumnsRequest):
         A score; the differences of the others from it are in the report too, beside those from the raw one.
     metrics
         ``default``, ``all``, or names separated by commas.
+    ordered
+        Whether the classes have an order: then `rps` and `cumulative_ece` are measured too.
     bootstrap
         Replicates for intervals; 0 for none.
     resample_by
@@ -302,6 +304,7 @@ class EvaluateRequest(ColumnsRequest):
     seed: int = 0
     engine: Engine = "local"
     master: str | None = None
+    ordered: bool = False
 
     @property
     def all_artifacts(self) -> tuple[Given, ...]:

@@ -71,7 +71,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     """Measure the raw score, each artifact's and each column on the same rows."""
     # The request is checked before any rows are read.
     check_master(request.engine, request.master)
-    chosen = metrics.choose(request.metrics, clusters=True)
+    chosen = metrics.choose(request.metrics, clusters=True, ordered=request.ordered)
     gates = [parse(expression) for expression in request.fail_if]
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
     if request.state is not None and request.drift is None:
@@ -220,6 +220,8 @@ class _Evaluation:
         with stage(listener, "looking at the columns"):
             example, scores = self._bound(table)
         binding = scores[0].binding
+        if request.ordered:
+            listener.note(f"the order of the classes: {' < '.join(class_names(binding))}; --classes gives another")
         with stage(listener, "reading" if here else "measuring on Spark"):
             gathered = self._gathered(table, example, scores)
         measuring, passed, context = gathered

@@ -18,7 +18,7 @@ FEW = Options(views=3)
 
 COUNTED = ("nll", "brier", "d2_nll", "d2_brier", "auc", "prr", "ece", "brier_sum", "accuracy", "pr_auc", "rmsce", "mce",
            "classwise_ece", "smooth_ece", "pud", "slope", "intercept", "brier_reliability", "brier_resolution",
-           "brier_uncertainty", "cece", "cece_ada", "cece_mce")  # fmt: skip
+           "brier_uncertainty", "cece", "cece_ada", "cece_mce", "rps", "cumulative_ece")  # fmt: skip
 """Where a weight says how often a row was seen; others take it for how much one row stands for."""
 
 SIDED = {"pr_auc", "pud", "accuracy", "prr", "intercept", "ada_ece", "ece_sweep", "ece_debiased", "hosmer_lemeshow"}
