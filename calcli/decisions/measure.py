@@ -151,6 +151,9 @@ class Promised:
     name: str = "positive-rate"
     """The name of the rate."""
 
+    each: str = "class"
+    """Where there are several promises: what there is one of each of."""
+
     def outcomes(self) -> tuple[Mask, FloatArray]:
         """For the rows that the rate is about: whether each is a hit, and its weight."""
         hit, of = RATES[self.name].rows(self.yes, self.rows.label > 0)
@@ -169,7 +172,7 @@ def measure(
 ) -> tuple[dict[str, Number], Promise | None]:
     """The rates and costs of the decisions of a policy, and the test of its promise."""
     rule = policy.rule
-    promise = tested(promised(policy, rows, beside), rule.column if isinstance(rule, GroupRule) else "class")
+    promise = tested(promised(policy, rows, beside))
     if isinstance(rule, SetRule):
         return set_numbers(rows, rule.sets.predict(rows.prob, rows.group)), promise
     paid = paid_of(policy, rows, beside)
@@ -186,7 +189,7 @@ def measure(
 
 def promised(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> list[Promised]:
     """The promises of the policy about these rows: one, one for each class or group, or none."""
-    rule, target = policy.rule, policy.target
+    rule, target, kind = policy.rule, policy.target, "class"
     if isinstance(rule, SetRule):
         return [coverage(rule.sets.thresholds, rows, rows.held(rule.sets.predict(rows.prob, rows.group)))]
     if target is None or isinstance(rule, MatrixRule):
@@ -199,14 +202,14 @@ def promised(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> li
         assert rows.group is not None
         done, wrong = np.ones(len(rows.prob), dtype=np.bool_), np.zeros(len(rows.prob), dtype=np.bool_)
         yes, parts = rule.yes(rows.prob, rows.group), [rows.group == place for place in range(len(rule.groups))]
-        each = [(rows.taken(part), yes[part]) for part in parts]
+        each, kind = [(rows.taken(part), yes[part]) for part in parts], rule.column
     else:
         done, yes = _done(rule, rows, beside)
         wrong = yes != (rows.label > 0)
         each = [(rows, yes)]
     if target.rate == "error":
         return [Promised(target, rows.taken(done), wrong[done])]
-    return [Promised(target, *pair, target.rate) for pair in each]
+    return [Promised(target, *pair, target.rate, kind) for pair in each]
 
 
 def coverage(thresholds: Thresholds, rows: Rows, held: Mask) -> Promised:
@@ -215,7 +218,7 @@ def coverage(thresholds: Thresholds, rows: Rows, held: Mask) -> Promised:
     return Promised(Target("coverage", ">=", thresholds.level, thresholds.confidence), rows, held)
 
 
-def tested(promises: Sequence[Promised], each_of: str) -> Promise | None:
+def tested(promises: Sequence[Promised]) -> Promise | None:
     """The tests of all promises as one, with Bonferroni's correction: broken where one of them is."""
     if not promises:
         return None
@@ -223,7 +226,7 @@ def tested(promises: Sequence[Promised], each_of: str) -> Promise | None:
     about = [promise for promise in found if promise.value is not None] or found[:1]  # no rows break no promise
     worst = min(about, key=lambda promise: promise.p)
     p = min(1.0, worst.p * len(about))
-    each = f" in each {each_of}" if len(promises) > 1 else ""
+    each = f" in each {promises[0].each}" if len(promises) > 1 else ""
     return replace(worst, target=f"{worst.target}{each}", p=p, broken=p < BROKEN)
 
 

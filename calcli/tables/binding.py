@@ -139,6 +139,9 @@ class _Binder:
         else:
             candidates = find_scores(names, self.flags, spec, rows)
         chosen = candidates[0]
+        if self.known is not None and (self.known.score.kind == "rank") != (chosen.score.kind == "rank"):
+            reads = "numbers that only rank" if chosen.score.kind != "rank" else "log-odds or probabilities"
+            raise UsageError(f"the artifact reads {reads}, and {chosen.flag} names another kind of score")
         classes = chosen.classes or spec.labels or Labels("int", (0, 1))
         if len(classes.values) < 2:
             raise DataError(

@@ -102,6 +102,16 @@ def test_an_artifact_has_the_curve_wherever_it_is_applied(here: Path) -> None:
     calcli.refit("plain", TABLE)
 
 
+@pytest.mark.parametrize(("fit", "asked"), [({"rank": "size"}, {"prob": "p"}), ({"prob": "p"}, {"rank": "size"})])
+def test_an_artifact_reads_no_other_kind_of_score(fit: dict[str, Any], asked: dict[str, Any], here: Path) -> None:
+    table = TABLE.with_columns(p=pl.Series(TRUTH))
+    calcli.fit(table, method="platt", output="kept", features=(), **fit)
+    for verb in (calcli.evaluate, calcli.apply):
+        given = {"artifacts": ("kept",)} if verb is calcli.evaluate else {"artifact": "kept"}
+        with pytest.raises(CalcliError, match="names another kind of score"):
+            verb(data=table, **given, **asked)
+
+
 def test_onnx_has_the_curve_too(here: Path) -> None:
     """`export_onnx` runs the model beside `apply` before it gives it."""
     pytest.importorskip("onnxruntime")

@@ -108,6 +108,14 @@ def test_from_rows_to_decisions_to_what_they_are_worth(kind: str, fitted: Path) 
         assert numbers["cost"] == pytest.approx(paid.mean())
 
 
+def test_a_promise_to_each_group_is_tested_night_after_night(fitted: Path) -> None:
+    run(target="precision >= 0.5", by="city")
+    report = calcli.evaluate(fresh()[0], artifacts=("valid.policy",), drift="valid.policy")
+    assert report.drift is not None
+    assert report.to_json()["drift"]["promise"]["target"] == "precision >= 0.5 in each city"
+    assert report.to_json()["decisions"][0]["promise"]["target"] == "precision >= 0.5 in each city"
+
+
 def test_costs_of_the_options(fitted: Path) -> None:
     """Bayes' threshold is that of the costs; a score that was pulled apart is decided at another one."""
     result = run(cost_fp=1.0, cost_fn=9.0, threshold=0.3)
