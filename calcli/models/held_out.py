@@ -20,6 +20,8 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics.base import Folds
 from calcli.metrics.paired import LEAST_FOLDS, MOST_FOLDS, FoldFits
 from calcli.numeric.seeded import Split, folds, group_folds, held_out, held_out_groups, last_in_time, stream, time_spans
+from calcli.numeric.side_by_side import as_they_come
+from calcli.numeric.threads import threads
 
 Mask = NDArray[np.bool_]
 
@@ -266,17 +268,19 @@ def predict_splits(
     step: int = 0,
     known: Mapping[int, FittedMethod] = NONE_KNOWN,
 ) -> Iterator[tuple[FoldPredictions, FittedMethod]]:
-    """The predictions and the calibrator of each of the splits `which`; `step` is that of `step_of`.
+    """The predictions and the calibrator of each of the splits `which`, as they come; `step` is that of `step_of`.
 
     `known` are calibrators of splits that need not be fitted again.
     """
     sums: list[Sums] = []
-    for split in which:
+    if gathers_once(spec, batch, splits):
+        sums = [calibrator.gather(spec, batch.take(part), params) for part in splits.tests]
+
+    def predict(split: int) -> tuple[FoldPredictions, FittedMethod]:
         started = time.perf_counter()
         if split in known:
             fitted = known[split]
-        elif gathers_once(spec, batch, splits):
-            sums = sums or [calibrator.gather(spec, batch.take(part), params) for part in splits.tests]
+        elif sums:
             fitted = _from_others(spec, sums, split, params, batch.classes)
         else:
             fitted = calibrator.fit(spec, batch.take(splits.train(split)), params, sides=sides, seed=seed)
@@ -285,7 +289,12 @@ def predict_splits(
         prob = fitted.predict(batch.take(splits.tests[split]))
         apply_seconds = time.perf_counter() - middle
         said = _said(fitted, batch, splits.tests[split], prob, step) if step else None
-        yield FoldPredictions(split, prob, middle - started, apply_seconds, said), fitted
+        return FoldPredictions(split, prob, middle - started, apply_seconds, said), fitted
+
+    if spec.needs_features and len(which) > 1 and threads() > 1:
+        yield from (part for _, part in as_they_come(predict, which))
+    else:
+        yield from map(predict, which)
 
 
 def _said(fitted: FittedMethod, batch: Batch, test: Mask, prob: FloatArray, step: int) -> FloatArray:

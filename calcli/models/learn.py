@@ -165,11 +165,11 @@ def learn(
     share = class_weights(batch.labels, batch.weight, len(classes))
     post_processing = PostProcessing(recipe.exact, prior_ratio_of(recipe.prior_shift, share, classes))
     task = _Task(recipe, batch, post_processing, seed, listener, sides)
-    learned = task.with_auto() if task.weighs else task.with_method(catalog.find(recipe.method))
-    if learned.prob is None:
-        return learned
-    rows = learned.held_out(batch)
     with one_thread_of_algebra():
+        learned = task.with_auto() if task.weighs else task.with_method(catalog.find(recipe.method))
+        if learned.prob is None:
+            return learned
+        rows = learned.held_out(batch)
         baseline = DriftBaseline.of(learned.prob, rows.labels, rows.weight, rows.together)
     return replace(learned, drift_baseline=baseline)
 

@@ -33,7 +33,7 @@ from calcli.models.held_out import (
     step_of,
 )
 from calcli.models.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here, run_in_threads
-from calcli.numeric.threads import threads
+from calcli.numeric.threads import one_thread_of_algebra, threads
 from calcli.reports.schema import ReportWarning
 
 IDENTITY = "identity"
@@ -141,6 +141,11 @@ def _is_worth_processes(work: SharedWork) -> bool:
 
 
 def _predict(work: SharedWork, task: FoldTask) -> Iterator[FoldPredictions | FittedMethod]:
+    with one_thread_of_algebra():
+        yield from _settled_and_predicted(work, task)
+
+
+def _settled_and_predicted(work: SharedWork, task: FoldTask) -> Iterator[FoldPredictions | FittedMethod]:
     spec, params = work.candidates[task.candidate]
     sides = work.sides.only(spec.sides)
     known: Mapping[int, FittedMethod] = {}
