@@ -91,6 +91,9 @@ and K - 1 encodings of each category among them. The Newton steps for the value 
 takes one up to 200 rounds and ten above, so that the rounds would be chosen for other trees than are grown.
 """
 
+MOST_TRIED = 512
+"""A level of a tree tries so many features, drawn at random from those of a wide table."""
+
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     rows = distinct(batch, seed)
@@ -251,7 +254,9 @@ class _Boosting:
         order = class_order(rows.score)
         # K classes have K - 1 rates a category: 255 borders of each would double the time, and are no better.
         encoding = _encoding(float((rows.labels == order[1]).mean()), 255) if rows.classes == 2 else _encoding(0.5, 64)
-        settings = {**_SETTINGS, **_LOSSES[rows.classes > 2], **encoding, **own, "learning_rate": course.rate}
+        loss = _LOSSES[rows.classes > 2]
+        tried = min(float(loss.get("rsm", 1.0)), MOST_TRIED / max(1, len(rows.features)))
+        settings = {**_SETTINGS, **loss, "rsm": tried, **encoding, **own, "learning_rate": course.rate}
         return cls(settings, course, seed, order)
 
     def train(self, rows: Batch, start: FittedMethod, rounds: int, unseen: Batch | None = None) -> CatBoost | None:

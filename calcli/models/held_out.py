@@ -313,7 +313,7 @@ def gathers_once(spec: MethodSpec, batch: Batch, splits: Splits) -> bool:
 
     Sums do not know of units, by which methods choose settings inside.
     """
-    return splits.partition and batch.units is None and spec.from_sums(batch.classes)
+    return splits.partition and batch.units is None and not batch.ranks and spec.from_sums(batch.classes)
 
 
 def _from_others(spec: MethodSpec, sums: list[Sums], index: int, params: Params, classes: int) -> FittedMethod:
