@@ -158,6 +158,10 @@ BENCHMARKS = (
         "log-loss and of Cox's slope.",
     ),
     Benchmark(
+        "kinds", "statistics/kinds.py", "Scores of other kinds: how often claims hold",
+        "The claims of docs/statistics.md on U-shaped scores, those of a tree, deciles, heavy tails, wide, rare.",
+    ),
+    Benchmark(
         "drift", "statistics/drift.py", "Drift: false alarms, and nights until it is seen",
         "Simulations of `evaluate --drift` over many nights, with and without an effect that a night's rows share.",
     ),

@@ -64,7 +64,7 @@ METHOD_OR_NONE = argument(
 METRIC_OR_NONE = argument("[NAME]", "One metric.", None, kind=str | None, autocompletion=complete.metric)
 
 # Columns
-LABEL = column("--label COLUMN", "The observed class of each row.")
+LABEL = column("--label COLUMN", "The observed class of each row; of two classes also shares between 0 and 1.")
 PROB = column(
     "--prob COLUMN",
     "The predicted probability; for more than two classes, what the column names have before _<class>, or a column of "
@@ -77,6 +77,8 @@ LOGIT = column(
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
 PERCENT = column("--percent COLUMN", "The predicted probability in percent: 87, or the text 87 %.")
+RANK = column("--rank COLUMN", "A number on no scale that only ranks, such as a grade; larger is likelier.")
+DESCENDING = column("--descending", "With --rank: smaller is likelier, as with a distance.", False)
 POSITIVES = column("--positives COLUMN", "How many of the --trials of a row were positive, in place of --label.")
 TRIALS = column("--trials COLUMN", "How many trials a row stands for, such as impressions.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
@@ -129,7 +131,7 @@ BUDGET = method(
 )
 CRITERION = method(
     "--criterion METRIC",
-    "The metric that chooses the method: nll, brier, brier_sum or accuracy.",
+    "The metric that chooses the method: nll, brier, brier_sum, rps or accuracy.",
     "nll",
     complete=complete.metric,
 )
@@ -178,7 +180,7 @@ VERSUS = check("--versus NAME", "Also show how the other scores differ from this
 HOLDOUT = check(
     "--holdout SCHEME",
     "How to hold out rows: cv:5 (folds), 0.1 (a share) or none. By default cv:5, but 0.1 above a million rows; for "
-    "auto cv:5, but 0.2 above 50,000 rows.",
+    "auto, pool, boost, forest, mbct and ccl cv:5, cv:3 above 20,000 rows and 0.2 above 50,000.",
 )
 GUARD = check(
     "--guard METRIC",
@@ -204,7 +206,7 @@ RESAMPLE_BY = check(
 ORDER_BY = check("--order-by COLUMN", "A time column: each row is predicted only from earlier rows.")
 METRICS = check(
     "--metrics A,B,...",
-    "default, all, or a list of names; `calcli metrics` shows them.",
+    "default, clinical, all, or a list of names; `calcli metrics` shows them.",
     "default",
     complete=complete.metrics,
     show_default=False,
@@ -215,9 +217,32 @@ BINS = check(
 BINNING = check("--binning width|mass", "Bins of equal width, or of equal mass.", "width")
 KIND = check(
     "--kind KIND",
-    "reliability: bars; smooth: a smoothed curve; rejection: the error rate when the least certain rows are left out.",
+    "reliability: bars; corp: an isotonic curve, without bins; smooth: a smoothed curve; rejection: the error rate "
+    "when the least certain rows are left out; benefit: the net benefit of decisions by each threshold; murphy: the "
+    "cost of their mistakes.",
     "reliability",
-    kind=Literal["reliability", "smooth", "rejection"],
+    kind=Literal["reliability", "corp", "smooth", "rejection", "benefit", "murphy"],
+)
+LEAST = check(
+    "--from THRESHOLD",
+    "The least threshold of benefit and murphy.",
+    field="least",
+    kind=float,
+    bounds=(0.0, 1.0),
+    only="diagram",
+)
+MOST = check(
+    "--to THRESHOLD",
+    "The greatest threshold of benefit and murphy.",
+    field="most",
+    kind=float,
+    bounds=(0.0, 1.0),
+    only="diagram",
+)
+AXIS = check(
+    "--axis auto|prob|logit|log",
+    "The scale of the axes; auto takes log where nearly all scores are small, and logit where they are near 1.",
+    "auto",
 )
 CLASS = check(
     "--class NAME|top|all",
@@ -233,6 +258,7 @@ BANDS = check(
     kind=Literal["consistency", "bootstrap", "none"],
 )
 HTML = output("--html FILE", "Also write the report and its diagrams as one self-contained HTML page.")
+ORDERED = check("--ordered", "The classes have an order, as severities do: add rps and cumulative_ece.", False)
 REJECTION = check("--rejection", "Report the error rate when the least certain rows are left out.", False)
 CONVENTION = check(
     "--convention NAME",
@@ -427,7 +453,9 @@ TARGET = decision(
     "What must hold on new rows: 'precision >= 0.9', recall >=, accuracy >=, fpr <=, or positive-rate <= or >=.",
 )
 MAXIMIZE = decision(
-    "--maximize FIGURE", "What a threshold is to make as large as it can: f1, mcc, balanced-accuracy or youden."
+    "--maximize FIGURE",
+    "What a threshold is to make as large as it can: f1, mcc, balanced-accuracy or youden; beside --target also "
+    "recall, precision, accuracy or positive-rate.",
 )
 BUDGET_ROWS = decision(
     "--budget ROWS",
@@ -468,7 +496,9 @@ SPREAD = decision("--spread COLUMN", "With --intervals: the predicted standard d
 VARIANCE = decision("--variance COLUMN", "Instead of --spread: the predicted variance, such as uncertainty_total.")
 SIDE = decision("--side both|lower|upper", "With --intervals: both ends, or only one.", "both")
 SETS_BY = decision(
-    "--by COLUMN", "With --sets or --intervals: reach the share within each group of this column.", only="decide"
+    "--by COLUMN",
+    "With --sets, --intervals or --target: reach the share, or the target, within each group of this column.",
+    only="decide",
 )
 THRESHOLD = share("--threshold P", "The threshold in use today, for comparison.", 0.5)
 DECISION_BOOTSTRAP = decision(
@@ -595,6 +625,8 @@ COLUMNS = (
     LOGPROB,
     PERCENT,
     LOGIT,
+    RANK,
+    DESCENDING,
     NORMALISE,
     WEIGHT,
     WEIGHT_KIND,

@@ -82,6 +82,9 @@ class Findings(NamedTuple):
     curve: Curve | None = None
     """The reliability of the raw score, with its diagnosis, where there is one."""
 
+    base: str = "no calibration"
+    """What the raw score is: probabilities without calibration, or the base rate where it only ranks."""
+
     groups: Mapping[str, tuple[int, int]] = MappingProxyType({})
     """By column: the number of groups in which the raw score is off beyond chance, and the number of all groups."""
 
@@ -99,6 +102,7 @@ class Findings(NamedTuple):
             {(one.score, one.metric): one for one in report.differences if one.versus == RAW},
             " on held-out rows" if report.command in {"fit", "refit"} else "",
             next((one for one in report.curves if (one.score, one.kind) == (RAW, "reliability")), None),
+            report.base,
             groups,
         )
 

@@ -48,7 +48,7 @@ SEGMENT_GAP = "segments.gap"
 """The number of `--find-segments`: of each segment that was found how far predictions are off, up or down."""
 
 _TOKEN = re.compile(
-    r"""(?P<space>\s+) | (?P<op><=|>=|<|>) | (?P<mark>[.@=]) | (?P<name>[^\s<>=@."']+)
+    r"""(?P<space>\s+) | (?P<op><=|>=|<|>) | (?P<mark>[.@=]) | (?P<name>[^\s<>=@."']+:[0-9]*\.[0-9]+|[^\s<>=@."']+)
       | "(?P<double>(?:[^"\\]|\\.)*)" | '(?P<single>(?:[^'\\]|\\.)*)'""",
     re.VERBOSE | re.DOTALL,
 )
@@ -229,10 +229,12 @@ class _Parser:
                 field, parts = tail, parts[:-size]
                 break
         metric, score = parts[-1], ".".join(parts[:-1]) if len(parts) > 1 else None
-        if metric not in catalog.names() and metric not in ESTIMATED:
+        if not catalog.known(metric) and metric not in ESTIMATED:
             names = [*catalog.names(), *(FIELDS if score is not None else ())]
             kind = "metric or field" if score is not None else "metric"
             raise UsageError(f"{self._where(start)}: {unknown_name(kind, metric, names)}", hint="try: calcli metrics")
+        if metric not in ESTIMATED:
+            metric = catalog.find(metric).name
         lacking = ESTIMATED[metric] if metric in ESTIMATED else LACKING[catalog.find(metric).kind]
         if field in lacking:
             there = [metric, *(f"{metric}.{name}" for name in FIELDS if name not in lacking)]

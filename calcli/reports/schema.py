@@ -184,6 +184,12 @@ class Report(ShownInNotebook):
             score["diagnosis"] = None if diagnosis is None else asdict(diagnosis)
         return as_json({"schema": SCHEMA} | plain)
 
+    @property
+    def base(self) -> str:
+        """What the raw score is, in words: a number that only ranks has the loss of the base rate."""
+        score = self.binding["score"]
+        return "the base rate" if isinstance(score, Mapping) and score["kind"] == "rank" else "no calibration"
+
     def score(self, name: str) -> ScoreRow:
         """The entry of one score."""
         return next(row for row in self.scores if row.name == name)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from calcli.batch import Batch, Edges, FloatArray
-from calcli.diagrams.curves import Kind
+from calcli.diagrams.curves import PAGE_KINDS, Kind
 from calcli.errors import UsageError
 from calcli.files import as_text, base_name
 from calcli.listener import Listener
@@ -51,7 +51,7 @@ class ComparedScore:
     @classmethod
     def of_columns(cls, name: str, source: ScoreSource, binding: Binding) -> ComparedScore:
         """A score that columns hold already."""
-        return cls(name, source, binding, raw_probabilities, odds=raw_odds)
+        return cls(name, source, binding, raw_probabilities, binding.score.kind == "rank", raw_odds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def bind_scores(
     scores = [ComparedScore.of_columns(RAW, ScoreSource("raw"), raw)]
     # Artifacts: their classes must be those of the raw score.
     if len({model.binding.score for model in models.values()}) > 1:
-        flags = replace(flags, prob=None, logit=None)
+        flags = replace(flags, prob=None, logit=None, rank=None)
     of_artifacts = replace(flags, features=None)  # it says what the clusters of CECE are of
     for name, model in models.items():
         _check_labels(name, model.binding, raw, flags)
@@ -195,7 +195,7 @@ def _score_columns(source: Source, flags: Flags, named_scores: NamedScores) -> I
 
     Columns of logits are left out: --score wants probabilities, and the error about the scale says so.
     """
-    bound = {flags.label, flags.weight, flags.prob, flags.logit, "logit"}
+    bound = {flags.label, flags.weight, flags.prob, flags.logit, flags.rank, "logit"}
     bound |= {column for model in named_scores.models.values() for column in model.binding.score.columns}
     for stem in named_scores.columns.values():
         if stem not in bound:
@@ -248,6 +248,8 @@ class EvaluateRequest(ColumnsRequest):
         A score; the differences of the others from it are in the report too, beside those from the raw one.
     metrics
         ``default``, ``all``, or names separated by commas.
+    ordered
+        Whether the classes have an order: then `rps` and `cumulative_ece` are measured too.
     bootstrap
         Replicates for intervals; 0 for none.
     resample_by
@@ -309,6 +311,7 @@ class EvaluateRequest(ColumnsRequest):
     seed: int = 0
     engine: Engine = "local"
     master: str | None = None
+    ordered: bool = False
 
     @property
     def all_artifacts(self) -> tuple[Given, ...]:
@@ -325,7 +328,7 @@ class EvaluateRequest(ColumnsRequest):
     def kinds(self) -> tuple[Kind, ...]:
         """The curves of the report."""
         if self.every_curve:
-            return get_args(Kind)
+            return PAGE_KINDS
         return ("reliability", "rejection") if self.rejection else ("reliability",)
 
     def whole_for(self, scores: Sequence[ComparedScore] = ()) -> str | None:

@@ -74,7 +74,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     """Measure the raw score, each artifact's and each column on the same rows."""
     # The request is checked before any rows are read.
     check_master(request.engine, request.master)
-    chosen = metrics.choose(request.metrics, clusters=True)
+    chosen = metrics.choose(request.metrics, clusters=True, ordered=request.ordered)
     gates = [parse(expression) for expression in request.fail_if]
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
     if not 0 <= request.find_segments <= MOST_SEGMENTS:
@@ -186,7 +186,7 @@ class _RowContext:
     def of(cls, request: EvaluateRequest, rows: TableRows, linked: IntArray | None) -> _RowContext:
         units = units_of(rows, request.resample_by)
         groupings = [(column, groups(rows, column)) for column in request.by]
-        return cls(None if units is None else units_fact(units), units, groupings, linked)
+        return cls(units_fact(units), units, groupings, linked)
 
 
 class _Gathered(NamedTuple):
@@ -227,6 +227,8 @@ class _Evaluation:
         with stage(listener, "looking at the columns"):
             example, scores = self._bound(table)
         binding = scores[0].binding
+        if request.ordered:
+            listener.note(f"the order of the classes: {' < '.join(class_names(binding))}; --classes gives another")
         with stage(listener, "reading" if here else "measuring on Spark"):
             gathered = self._gathered(table, example, scores)
         measuring, passed, context = gathered
@@ -289,7 +291,8 @@ class _Evaluation:
         rows = ScoredRows(scores, self._clustering(example, scores))
         if isinstance(table, LocalTable):
             auto = "--bins auto" if options.bins == "auto" else None
-            whole_for = request.whole_for(scores) or auto
+            soft = f"the soft label {scores[0].binding.label!r}" if scores[0].binding.soft else None
+            whole_for = request.whole_for(scores) or auto or soft
             measuring = ScorePass(rows, self._no_sums(scores, options), holds=True, whole_for=whole_for)
             passed = table.run(measuring)
             return _Gathered(measuring, passed, _RowContext.of(request, table.tally, self._linked(scores, table.tally)))
