@@ -87,12 +87,15 @@ class SamplingUnits:
     """Whether units are moments: methods are fitted on earlier ones and judged by later ones."""
 
     column: str = ""
-    """The column that names the units."""
+    """The column that names the units; empty where they are the rows of the table, each of which is two here."""
+
+    row: IntArray | None = None
+    """The row of the table, where units are moments, and each row of the table is two here."""
 
     @property
     def together(self) -> IntArray | None:
         """The unit of each row, where rows of a unit count as one; moments only set an order."""
-        return None if self.in_order else self.rank
+        return self.row if self.in_order else self.rank
 
     take = taken
 
@@ -126,6 +129,9 @@ class Batch:
 
     units: SamplingUnits | None = None
     """Which rows belong together; None where each stands for itself."""
+
+    ranks: bool = False
+    """Whether the score of two classes is a number on no scale, and no log-odds: it only ranks."""
 
     def __len__(self) -> int:
         return len(self.score)
@@ -162,7 +168,7 @@ class Batch:
     @property
     def bare(self) -> Batch:
         """These rows for a fit by their scores alone: without features, probabilities and node ids."""
-        return Batch(self.score, self.label, self.weight, units=self.units)
+        return Batch(self.score, self.label, self.weight, units=self.units, ranks=self.ranks)
 
     take = taken
 

@@ -43,7 +43,7 @@ CASES: dict[str, tuple[int, str, pl.DataFrame | bytes, str]] = {
     "a truncated Parquet file": (3, "cut off", cut_off(), FIT),
     "a label with one class": (3, "one class", ROWS.with_columns(label=pl.lit(1)), FIT),
     "a label with nulls": (3, "1 bad row of .*: the label is missing", changed("label", 3, None), FIT),
-    "a label of floats": (3, "regression target or soft labels", ROWS.with_columns(label=pl.col("w")), FIT),
+    "a label of floats": (3, "regression target", ROWS.with_columns(label=pl.col("w")), FIT),
     "a score that is NaN": (3, "1 bad row of .*: the score is missing .*row 5", changed("logit", 4, math.nan), FIT),
     "an infinite score": (3, "1 bad row of .*: the score is infinite", changed("logit", 4, math.inf), FIT),
     "probabilities outside": (3, "outside \\[0, 1\\]", PROB, FIT),

@@ -64,7 +64,7 @@ METHOD_OR_NONE = argument(
 METRIC_OR_NONE = argument("[NAME]", "One metric.", None, kind=str | None, autocompletion=complete.metric)
 
 # Columns
-LABEL = column("--label COLUMN", "The observed class of each row.")
+LABEL = column("--label COLUMN", "The observed class of each row; of two classes also shares between 0 and 1.")
 PROB = column(
     "--prob COLUMN",
     "The predicted probability; for more than two classes, what the column names have before _<class>, or a column of "
@@ -77,6 +77,8 @@ LOGIT = column(
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
 PERCENT = column("--percent COLUMN", "The predicted probability in percent: 87, or the text 87 %.")
+RANK = column("--rank COLUMN", "A number on no scale that only ranks, such as a grade; larger is likelier.")
+DESCENDING = column("--descending", "With --rank: smaller is likelier, as with a distance.", False)
 POSITIVES = column("--positives COLUMN", "How many of the --trials of a row were positive, in place of --label.")
 TRIALS = column("--trials COLUMN", "How many trials a row stands for, such as impressions.")
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
@@ -129,7 +131,7 @@ BUDGET = method(
 )
 CRITERION = method(
     "--criterion METRIC",
-    "The metric that chooses the method: nll, brier, brier_sum or accuracy.",
+    "The metric that chooses the method: nll, brier, brier_sum, rps or accuracy.",
     "nll",
     complete=complete.metric,
 )
@@ -178,7 +180,7 @@ VERSUS = check("--versus NAME", "Also show how the other scores differ from this
 HOLDOUT = check(
     "--holdout SCHEME",
     "How to hold out rows: cv:5 (folds), 0.1 (a share) or none. By default cv:5, but 0.1 above a million rows; for "
-    "auto cv:5, but 0.2 above 50,000 rows.",
+    "auto, pool, boost, forest, mbct and ccl cv:5, cv:3 above 20,000 rows and 0.2 above 50,000.",
 )
 GUARD = check(
     "--guard METRIC",
@@ -257,6 +259,7 @@ BANDS = check(
     kind=Literal["consistency", "bootstrap", "none"],
 )
 HTML = output("--html FILE", "Also write the report and its diagrams as one self-contained HTML page.")
+ORDERED = check("--ordered", "The classes have an order, as severities do: add rps and cumulative_ece.", False)
 REJECTION = check("--rejection", "Report the error rate when the least certain rows are left out.", False)
 CONVENTION = check(
     "--convention NAME",
@@ -286,6 +289,20 @@ BY = check(
     "Columns whose groups are reported separately; numbers in bins (age:10), dates by hour, day, week, month or year "
     "(when:month), and crosses (device*country).",
     convert=to.names_or_empty,
+)
+FIND_SEGMENTS = check(
+    "--find-segments N",
+    "Find up to N segments of each score, such as 'device = tablet and age > 54', in which it is wrong; 5 where no N "
+    "is given.",
+    0,
+    bounds=(0, 50),
+    show_default=False,
+)
+OF_CLASS = check(
+    "--class NAME",
+    "The class whose segments are found; by default the positive one of two, the predicted one of more.",
+    field="of_class",
+    only="evaluate",
 )
 BASELINE = check("--baseline FILE", "An earlier report (--format json) to compare every number with.")
 DRIFT = check(
@@ -437,7 +454,9 @@ TARGET = decision(
     "What must hold on new rows: 'precision >= 0.9', recall >=, accuracy >=, fpr <=, or positive-rate <= or >=.",
 )
 MAXIMIZE = decision(
-    "--maximize FIGURE", "What a threshold is to make as large as it can: f1, mcc, balanced-accuracy or youden."
+    "--maximize FIGURE",
+    "What a threshold is to make as large as it can: f1, mcc, balanced-accuracy or youden; beside --target also "
+    "recall, precision, accuracy or positive-rate.",
 )
 BUDGET_ROWS = decision(
     "--budget ROWS",
@@ -478,7 +497,9 @@ SPREAD = decision("--spread COLUMN", "With --intervals: the predicted standard d
 VARIANCE = decision("--variance COLUMN", "Instead of --spread: the predicted variance, such as uncertainty_total.")
 SIDE = decision("--side both|lower|upper", "With --intervals: both ends, or only one.", "both")
 SETS_BY = decision(
-    "--by COLUMN", "With --sets or --intervals: reach the share within each group of this column.", only="decide"
+    "--by COLUMN",
+    "With --sets, --intervals or --target: reach the share, or the target, within each group of this column.",
+    only="decide",
 )
 THRESHOLD = share("--threshold P", "The threshold in use today, for comparison.", 0.5)
 DECISION_BOOTSTRAP = decision(
@@ -605,6 +626,8 @@ COLUMNS = (
     LOGPROB,
     PERCENT,
     LOGIT,
+    RANK,
+    DESCENDING,
     NORMALISE,
     WEIGHT,
     WEIGHT_KIND,

@@ -8,7 +8,7 @@ has its share of the error (Bonferroni).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import get_args
 
 import numpy as np
@@ -28,22 +28,9 @@ from calcli.decisions.measure import (
     set_numbers,
     share_of,
 )
-from calcli.decisions.merits import MERITS, best_threshold, pseudo_values
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule, likeliest
-from calcli.decisions.targets import (
-    GRID,
-    GRID_OF_UNITS,
-    NEVER,
-    RATES,
-    Decided,
-    Mask,
-    Target,
-    budget_threshold,
-    certify,
-    decided,
-    expected,
-    grid,
-)
+from calcli.decisions.target_choice import Certified, by_budget, by_group, by_merit, by_target
+from calcli.decisions.targets import NEVER, Mask, Target
 from calcli.errors import DataError, UsageError
 
 NOT_IN_TOP_K = -1.0
@@ -67,11 +54,12 @@ def _for_two_classes(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
     if not (rows.mass[rows.label > 0] > 0).any():
         raise DataError("no row is positive: what a threshold misses cannot be measured", hint="see: --positive")
     if goal.target is not None:
-        return _by_target(Target.parse(goal.target, goal.confidence), goal, rows)
+        target = Target.parse(goal.target, goal.confidence)
+        return by_target(target, goal, rows, seed) if goal.by is None else by_group(target, goal, rows, seed)
     if goal.maximize is not None:
-        return _by_merit(goal.maximize, goal, rows, seed)
+        return by_merit(goal.maximize, goal, rows, seed)
     if goal.budget is not None:
-        return _by_budget(goal, rows)
+        return by_budget(goal, rows)
     return _by_costs(goal, rows, seed) if rows.costs is None else _by_row_costs(goal, rows, rows.costs, seed)
 
 
@@ -81,6 +69,10 @@ def _for_more_classes(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
         raise UsageError("--budget is for two classes, and these rows have more", hint="try: --target, or --costs FILE")
     if goal.maximize is not None:
         raise UsageError("--maximize is for two classes, and these rows have more", hint="try: --costs FILE")
+    if goal.by is not None:
+        raise UsageError(
+            "--target has no groups with more than two classes", hint="leave out --by, or try: --sets 0.95"
+        )
     if goal.cost is not None:
         raise UsageError("costs of each row are for two classes, and these rows have more", hint="try: --costs FILE")
     if goal.top is not None and not 1 <= goal.top <= classes:
@@ -218,103 +210,6 @@ def _best_threshold(costs: Costs, score: FloatArray, rows: Rows, place: int) -> 
 # Targets
 
 
-@dataclass(frozen=True, slots=True)
-class _Certified:
-    """The threshold of a score that reaches a target with confidence."""
-
-    threshold: float | None
-    """None where no threshold does."""
-
-    best: float
-    """The threshold itself, or the one that comes nearest to the target."""
-
-    unsure: float | None
-    """The threshold that reaches the target on these rows, without any confidence for others."""
-
-    bound: float
-    """How bad the rate may be at `best`."""
-
-    by_weights: str
-    """The sentence that blames weights for the lack of a threshold; empty where they are not to blame."""
-
-    @classmethod
-    def of(cls, target: Target, rows: Rows, score: FloatArray) -> _Certified:
-        """Test a grid of thresholds of the score; the rows' own probabilities say what to expect of it."""
-        steps = grid(score, GRID if rows.together is None else GRID_OF_UNITS)
-        found = decided(score, rows.label, steps, rows.weight, rows.together, rates=(target.rate,))
-        likely = expected(rows.prob, steps, rows.weight, score)
-        passed = certify(target, found, likely)
-        hits, worth = found.worth(target.rate, likely, target.value)
-        bound = target.bound(float(hits[passed.best]), float(worth[passed.best]))
-        threshold, unsure = (None if at is None else float(steps[at]) for at in (passed.place, passed.without))
-        weights = _by_weights(target, rows, score, found, worth, passed.best) if threshold is None else ""
-        return cls(threshold, float(steps[passed.best]), unsure, bound, weights)
-
-
-def _by_weights(target: Target, rows: Rows, score: FloatArray, found: Decided, worth: FloatArray, best: int) -> str:
-    """The clause that blames the weights, if as many rows of one weight would show the target at some threshold."""
-    if rows.weight is None:
-        return ""
-    held, effect = rows.weight > 0, found.effects[target.rate]
-    count = RATES[target.rate].sums(decided(score[held], rows.label[held], found.thresholds, rates=()).counts)[1]
-    hits, of = RATES[target.rate].sums(found.counts)
-    share = np.divide(hits, of, out=np.zeros_like(of), where=of > 0)
-    if target.missed(share * count / effect, count / effect).min() > 1.0 - target.confidence:
-        return ""
-    return (
-        f"; the weights are why: the {count[best]:,.0f} rows that this rate is about say as much as "
-        f"{(worth * effect)[best]:,.0f} of one weight"
-    )
-
-
-def _by_target(target: Target, goal: DecisionGoal, rows: Rows) -> Choice:
-    """The threshold whose target holds with the confidence, if there is one."""
-    found = _Certified.of(target, rows, rows.prob)
-    thresholds = {"chosen": found.threshold, "without confidence": found.unsure}
-    if found.threshold is None:
-        thresholds = {"best": found.best}
-    options = tuple(
-        Option(name, threshold, rates_of(rows, rows.prob >= threshold))
-        for name, threshold in {**thresholds, "today": goal.threshold}.items()
-        if threshold is not None
-    )
-    sure = with_confidence(target.confidence)
-    if found.threshold is None:
-        side = "at least" if target.relation == ">=" else "at most"
-        best = f"{found.best:.6g}, has a {target.rate} of {side} {found.bound:.3g} with that confidence"
-        return Choice(
-            None,
-            None,
-            f"no threshold has {target} {sure}; the best one, {best}{found.by_weights}",
-            options,
-            found.bound,
-        )
-    policy = Policy(ThresholdRule.at(found.threshold), target)
-    return Choice(policy, "chosen", f"{target} holds {sure}", options, found.bound)
-
-
-def _by_merit(name: str, goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
-    """The threshold with the largest figure, judged by decisions that other rows have chosen."""
-
-    def best(some: Rows) -> float:
-        return best_threshold(MERITS[name], some.prob, some.label, some.weight)
-
-    thresholds = {"tuned": best(rows), "today": goal.threshold}
-    yes = {each: rows.prob >= threshold for each, threshold in thresholds.items()}
-    for train, test in decision_splits(rows.units, len(rows.prob), goal.folds, seed):
-        yes["tuned"][test] = rows.prob[test] >= best(rows.taken(train))
-    values = {each: pseudo_values(name, decisions, rows.label, rows.weight) for each, decisions in yes.items()}
-    means = Means.of(values, rows, goal, seed)
-    numbers = {each: {name: means.number(each)} for each in thresholds}
-    numbers["tuned"]["gains"] = means.difference("tuned", "today")
-    options = [
-        Option(each, thresholds[each], numbers[each] | rates_of(rows, decisions)) for each, decisions in yes.items()
-    ]
-    why = f"here {name} is the largest; the table has what a threshold so chosen reaches on other rows"
-    policy = Policy(ThresholdRule.at(thresholds["tuned"]), merit=name)
-    return Choice(policy, "tuned", why, tuple(options))
-
-
 def _by_class_target(target: Target, goal: DecisionGoal, rows: Rows) -> Choice:
     """The threshold of each class whose target holds, all of them at once with the confidence."""
     top, classes = goal.top or 1, rows.prob.shape[1]
@@ -323,7 +218,7 @@ def _by_class_target(target: Target, goal: DecisionGoal, rows: Rows) -> Choice:
     may_be_never = target.rate in ("precision", "fpr") or target.relation == "<="
     thresholds, bounds, never = [NEVER] * classes, [], []
     for place, name in enumerate(rows.classes):
-        found = _Certified.of(each, of_class(rows, place), score[:, place])
+        found = Certified.of(each, of_class(rows, place), score[:, place])
         if found.threshold is not None:
             thresholds[place] = max(found.threshold, 0.0)
             bounds.append(found.bound)
@@ -350,7 +245,7 @@ def _by_class_accuracy(target: Target, goal: DecisionGoal, rows: Rows) -> Choice
     top, classes = goal.top or 1, rows.prob.shape[1]
     together, held = _likeliest_together(rows, top)
     outcome = replace(rows, prob=np.clip(together, 0.0, 1.0), label=held.astype(np.int64))
-    found = _Certified.of(replace(target, rate="precision"), outcome, together)
+    found = Certified.of(replace(target, rate="precision"), outcome, together)
     sure = with_confidence(target.confidence)
     if found.threshold is None:
         best = f"{found.best:.6g}, has an accuracy of at least {found.bound:.3g} with that confidence"
@@ -360,29 +255,6 @@ def _by_class_accuracy(target: Target, goal: DecisionGoal, rows: Rows) -> Choice
     policy = Policy(rule, Target("error", "<=", 1.0 - target.value, target.confidence))
     why = f"{target} holds among the rows that get a class {sure}"
     return Choice(policy, "chosen", why, _class_options(rule, rows), found.bound)
-
-
-def _by_budget(goal: DecisionGoal, rows: Rows) -> Choice:
-    """The least threshold that the budget is enough for."""
-    assert goal.budget is not None
-    if rows.weight is not None or rows.units is not None:
-        raise UsageError(
-            "--budget counts rows, which have no weights or units", hint="try: --target 'positive-rate <= 0.01'"
-        )
-    threshold = budget_threshold(rows.prob, goal.budget, goal.confidence)
-    without = float(np.sort(rows.prob)[::-1][goal.budget - 1])
-    thresholds = {"chosen": threshold, "without confidence": without, "today": goal.threshold}
-    options = tuple(Option(name, at, rates_of(rows, rows.prob >= at)) for name, at in thresholds.items())
-    count = len(rows.prob)
-    sure = with_confidence(goal.confidence)
-    if threshold == NEVER:
-        why = (
-            f"no threshold keeps to {goal.budget:,} of {count:,} new rows {sure}: equal probabilities, or too few rows"
-        )
-        return Choice(None, None, why, options)
-    why = f"at most {goal.budget:,} of {count:,} new rows reach this threshold {sure}"
-    target = Target("positive-rate", "<=", goal.budget / count, goal.confidence)
-    return Choice(Policy(ThresholdRule.at(threshold), target), "chosen", why, options, float(goal.budget))
 
 
 # Shares of rows to decide

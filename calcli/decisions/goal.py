@@ -14,7 +14,7 @@ from calcli.decisions.abstention import Risk
 from calcli.decisions.conformal import SetScore, Side
 from calcli.decisions.costs import MOST_COST, Cost, CostColumns, Costs, bootstrap_means
 from calcli.decisions.measure import Number, Rows, intervals
-from calcli.decisions.merits import MERITS
+from calcli.decisions.merits import FIGURES, MERITS
 from calcli.decisions.policy import IntervalRule, Policy
 from calcli.decisions.targets import Target
 from calcli.errors import UsageError, unknown_name
@@ -40,7 +40,8 @@ class DecisionGoal:
     target
         What a rate must be: ``precision >= 0.9``; also recall, accuracy, fpr, positive-rate.
     maximize
-        The figure that a threshold is to make as large as it can: f1, mcc, balanced-accuracy, youden.
+        The figure that a threshold is to make as large as it can: f1, mcc, balanced-accuracy, youden; beside a target
+        also a rate, such as recall.
     budget
         How many of as many rows as these can be acted on.
     confidence
@@ -58,7 +59,8 @@ class DecisionGoal:
     set_score
         ``lac`` for the smallest sets, ``aps`` for sets that adapt to how hard a row is.
     by_class, by
-        Sets hold the truth as often in each class; sets and intervals in each group of this column.
+        Sets hold the truth as often in each class; sets and intervals in each group of this column. Of two classes a
+        target has a threshold for each group.
     intervals
         The probability with which an interval holds the amount that comes true.
     prediction
@@ -139,7 +141,7 @@ class DecisionGoal:
             "--cost-fp/--cost-fn": self.has_costs,
             "--costs": self.costs is not None,
             "--target": self.target is not None,
-            "--maximize": self.maximize is not None,
+            "--maximize": self.maximize is not None and self.target is None,
             "--budget": self.budget is not None,
             "--sets": self.sets is not None,
             "--intervals": self.intervals is not None,
@@ -155,15 +157,25 @@ class DecisionGoal:
             )
         if self.budget is not None and self.budget < 1:
             raise UsageError(f"--budget {self.budget}: give 1 or more")
-        if self.maximize is not None and self.maximize not in MERITS:
-            raise UsageError(
-                f"--maximize {self.maximize}: {unknown_name('figure', self.maximize, MERITS)}",
-                hint="the highest recall under a limit is a target: --target 'fpr <= 0.05'",
-            )
+        self._check_figure()
         if self.target is not None:
             Target.parse(self.target, self.confidence)
         if self.has_costs and not self.by_rows:
             self.four_costs()
+
+    def _check_figure(self) -> None:
+        """Refuse figures that there are not, or that one end of all thresholds makes largest."""
+        if self.maximize is None:
+            return
+        if self.maximize not in FIGURES:
+            unknown = unknown_name("figure", self.maximize, FIGURES)
+            raise UsageError(f"--maximize {self.maximize}: {unknown}", hint="--maximize recall --target 'fpr <= 0.05'")
+        if self.maximize not in MERITS and self.target is None:
+            raise UsageError(
+                f"--maximize {self.maximize} needs something that limits it", hint="add --target 'fpr <= 0.05'"
+            )
+        if self.by is not None:
+            raise UsageError("--by gives each group the threshold of its target", hint="leave out --maximize")
 
     def _check_beside(self) -> None:
         """Refuse options that lack the options they go with."""
@@ -172,8 +184,9 @@ class DecisionGoal:
         missing = "--cost-fp" if self.cost_fp is None else "--cost-fn"
         refused = (
             (
-                (self.sets is None and self.by_class) or (self.sets is self.intervals is None and self.by is not None),
-                "--by-class needs --sets, and --by needs --sets or --intervals",
+                (self.sets is None and self.by_class)
+                or (self.by is not None and not _any(self.sets, self.intervals, self.target)),
+                "--by-class needs --sets, and --by needs --sets, --intervals or --target",
                 "add --sets 0.95",
             ),
             (

@@ -12,7 +12,7 @@ from calcli.batch import FloatArray, IntArray, LabelArray, SamplingUnits, taken
 from calcli.decisions.conformal import HeldOut, Thresholds
 from calcli.decisions.costs import CostRule, Costs, bootstrap_means
 from calcli.decisions.merits import pseudo_values
-from calcli.decisions.policy import AnyRule, ClassRule, MatrixRule, Policy, SetRule, ThresholdRule
+from calcli.decisions.policy import AnyRule, ClassRule, GroupRule, MatrixRule, Policy, SetRule, ThresholdRule
 from calcli.decisions.targets import RATES, Decided, Mask, Target, decided
 from calcli.metrics.paired import Z975, skewed
 
@@ -151,6 +151,9 @@ class Promised:
     name: str = "positive-rate"
     """The name of the rate."""
 
+    each: str = "class"
+    """Where there are several promises: what there is one of each of."""
+
     def outcomes(self) -> tuple[Mask, FloatArray]:
         """For the rows that the rate is about: whether each is a hit, and its weight."""
         hit, of = RATES[self.name].rows(self.yes, self.rows.label > 0)
@@ -168,8 +171,8 @@ def measure(
     policy: Policy, rows: Rows, beside: Mapping[str, FloatArray], *, replicates: int, seed: int
 ) -> tuple[dict[str, Number], Promise | None]:
     """The rates and costs of the decisions of a policy, and the test of its promise."""
-    promise = tested(promised(policy, rows, beside))
     rule = policy.rule
+    promise = tested(promised(policy, rows, beside))
     if isinstance(rule, SetRule):
         return set_numbers(rows, rule.sets.predict(rows.prob, rows.group)), promise
     paid = paid_of(policy, rows, beside)
@@ -185,8 +188,8 @@ def measure(
 
 
 def promised(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> list[Promised]:
-    """The promises of the policy about these rows: one, one for each class, or none."""
-    rule, target = policy.rule, policy.target
+    """The promises of the policy about these rows: one, one for each class or group, or none."""
+    rule, target, kind = policy.rule, policy.target, "class"
     if isinstance(rule, SetRule):
         return [coverage(rule.sets.thresholds, rows, rows.held(rule.sets.predict(rows.prob, rows.group)))]
     if target is None or isinstance(rule, MatrixRule):
@@ -195,13 +198,18 @@ def promised(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> li
         members = rule.members(rows.prob, beside)
         done, wrong = members.sum(axis=1) > 0, ~rows.held(members)
         each = [(of_class(rows, place), yes) for place, yes in enumerate(members.T)]
+    elif isinstance(rule, GroupRule):
+        assert rows.group is not None
+        done, wrong = np.ones(len(rows.prob), dtype=np.bool_), np.zeros(len(rows.prob), dtype=np.bool_)
+        yes, parts = rule.yes(rows.prob, rows.group), [rows.group == place for place in range(len(rule.groups))]
+        each, kind = [(rows.taken(part), yes[part]) for part in parts], rule.column
     else:
         done, yes = _done(rule, rows, beside)
         wrong = yes != (rows.label > 0)
         each = [(rows, yes)]
     if target.rate == "error":
         return [Promised(target, rows.taken(done), wrong[done])]
-    return [Promised(target, *pair, target.rate) for pair in each]
+    return [Promised(target, *pair, target.rate, kind) for pair in each]
 
 
 def coverage(thresholds: Thresholds, rows: Rows, held: Mask) -> Promised:
@@ -218,12 +226,17 @@ def tested(promises: Sequence[Promised]) -> Promise | None:
     about = [promise for promise in found if promise.value is not None] or found[:1]  # no rows break no promise
     worst = min(about, key=lambda promise: promise.p)
     p = min(1.0, worst.p * len(about))
-    each = " in each class" if len(promises) > 1 else ""
+    each = f" in each {promises[0].each}" if len(promises) > 1 else ""
     return replace(worst, target=f"{worst.target}{each}", p=p, broken=p < BROKEN)
 
 
-def _done(rule: ThresholdRule | CostRule, rows: Rows, beside: Mapping[str, FloatArray]) -> tuple[Mask, Mask]:
+def _done(
+    rule: ThresholdRule | GroupRule | CostRule, rows: Rows, beside: Mapping[str, FloatArray]
+) -> tuple[Mask, Mask]:
     """The rows that are decided, and those decided with yes: action 0 is no, 2 is yes, others leave a row open."""
+    if isinstance(rule, GroupRule):
+        assert rows.group is not None
+        return np.ones(len(rows.prob), dtype=np.bool_), rule.yes(rows.prob, rows.group)
     action = rule.decide(rows.prob, beside)
     return action % 2 == 0, action == 2
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from calcli.batch import FloatArray, LabelArray
-from calcli.decisions.targets import Counts, Mask, decided
+from calcli.decisions.targets import RATES, Counts, Mask, Rate, decided
 
 _STEP = 1e-6
 """Of a share of rows, for derivatives."""
@@ -53,9 +53,22 @@ MERITS: Mapping[str, Merit] = {"f1": f1, "mcc": mcc, "balanced-accuracy": balanc
 """The figures by their names on the command line."""
 
 
-def best_threshold(merit: Merit, prob: FloatArray, label: LabelArray, weight: FloatArray | None) -> float:
-    """The score at which the figure is largest, the lowest one of several."""
-    thresholds = np.unique(prob)
+def _rate(rate: Rate) -> Merit:
+    return lambda counts: _ratio(*rate.sums(counts))
+
+
+FIGURES: Mapping[str, Merit] = {
+    **MERITS,
+    **{name: _rate(RATES[name]) for name in ("recall", "precision", "accuracy", "positive-rate")},
+}
+"""The figures and, beside a target, rates, each of which is largest at one end of all thresholds, or nearly so."""
+
+
+def best_threshold(
+    merit: Merit, prob: FloatArray, label: LabelArray, weight: FloatArray | None, among: FloatArray | None = None
+) -> float:
+    """The score at which the figure is largest, the lowest one of several; or one `among` these rising thresholds."""
+    thresholds = np.unique(prob) if among is None else among
     counts = decided(prob, label, thresholds, weight, rates=()).counts
     return float(thresholds[int(np.argmax(merit(counts)))])
 
@@ -66,7 +79,7 @@ def pseudo_values(name: str, yes: Mask, label: LabelArray, weight: FloatArray | 
     They are the figure plus its derivative in the direction of the row, so that a mean of many figures' differences and
     its interval are found as those of costs are.
     """
-    merit, positive = MERITS[name], label > 0
+    merit, positive = FIGURES[name], label > 0
     cells = [yes & positive, yes & ~positive, ~yes & positive, ~yes & ~positive]
     shares = np.array([np.average(cell, weights=weight) for cell in cells])
     steps = _STEP * np.eye(len(shares))

@@ -1,7 +1,4 @@
-"""A policy: the rule that makes decisions of probabilities, and its promise.
-
-As a formula, a decision is 1 where a row gets a class or an action, or else 0; an interval is its two ends.
-"""
+"""A policy: the rule that makes decisions of probabilities, and its promise."""
 
 from __future__ import annotations
 
@@ -15,12 +12,11 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import AbstentionBand
-from calcli.decisions.conformal import SLACK, PredictionIntervals, PredictionSets, Thresholds, of_classes
+from calcli.decisions.conformal import PredictionIntervals, PredictionSets, of_classes
 from calcli.decisions.costs import CostRule
-from calcli.decisions.merits import MERITS
+from calcli.decisions.merits import FIGURES
 from calcli.decisions.targets import NEVER, Mask, Target, shown
-from calcli.errors import UsageError
-from calcli.expressions import MOST, Among, Condition, Every, Input, Missing, Some, Term, Terms
+from calcli.expressions import Condition, Every, Input, Term, Terms
 from calcli.state import Json, State
 
 YES = (0.0, math.nan, 1.0, math.nan)
@@ -91,6 +87,62 @@ class ThresholdRule:
         if not 0.0 <= low <= high <= NEVER:
             raise ValueError(f"thresholds {low}, {high} do not rise from 0 to 1")
         return cls(AbstentionBand(low, high, limit), column)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRule:
+    """Yes from a probability on, which each group of rows has of its own."""
+
+    thresholds: tuple[float, ...]
+    column: str
+    groups: tuple[str, ...]
+    """`column`, `groups`: the column that names the group of a row, and its values as text; the empty one for none."""
+
+    unseen: float
+    """The threshold of all other groups, of which nothing is promised."""
+
+    kind: ClassVar[str] = "group-thresholds"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def yes(self, prob: FloatArray, group: IntArray) -> Mask:
+        """The decisions; `group` is the place of each row's group, -1 for an unseen one."""
+        found: Mask = prob >= np.array([*self.thresholds, self.unseen])[group]
+        return found
+
+    def decide(self, prob: FloatArray, group: IntArray) -> IntArray:
+        """The action of each row, a place in `actions`."""
+        return 2 * np.where(group < 0, len(self.groups), group) + self.yes(prob, group)
+
+    def actions(self, classes: Sequence[Json]) -> list[tuple[Json, str]]:
+        """The decision and the reason of each action: no and yes in each group."""
+        names = [*(f"in {self.column} {group_name(name)}" for name in self.groups), f"in another {self.column}"]
+        pairs = zip(names, map(shown, (*self.thresholds, self.unseen)), strict=True)
+        return [
+            (classes[place], f"probability {sign} {least} {name}")
+            for name, least in pairs
+            for place, sign in enumerate(("<", ">="))
+        ]
+
+    def to_json(self) -> dict[str, Json]:
+        return asdict(self) | {"thresholds": list(self.thresholds), "groups": list(self.groups)}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        thresholds, groups = tuple(map(float, written["thresholds"])), tuple(map(str, written["groups"]))
+        column, unseen = written["column"], float(written["unseen"])
+        if not isinstance(column, str) or len(groups) != len(thresholds):
+            raise ValueError("each group has a threshold, and a column names the groups")
+        if not all(0.0 <= each <= NEVER for each in (*thresholds, unseen)):
+            raise ValueError(f"thresholds {thresholds}, {unseen} do not lie between 0 and 1")
+        return cls(thresholds, column, groups, unseen)
+
+
+def group_name(name: str) -> str:
+    """A group in messages."""
+    return name or "null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,10 +356,10 @@ class IntervalRule:
         return cls(intervals, lower, upper, spread, bool(params["squared"]), column, groups)
 
 
-AnyRule = ThresholdRule | CostRule | ClassRule | MatrixRule | SetRule
+AnyRule = ThresholdRule | GroupRule | CostRule | ClassRule | MatrixRule | SetRule
 
 _RULES: Mapping[str, type[AnyRule]] = {
-    rule.kind: rule for rule in (ThresholdRule, CostRule, ClassRule, MatrixRule, SetRule)
+    rule.kind: rule for rule in (ThresholdRule, GroupRule, CostRule, ClassRule, MatrixRule, SetRule)
 }
 
 
@@ -340,7 +392,7 @@ class Policy:
             fits = len(self.rule.thresholds) == classes > 2
         else:
             fits = classes == 2
-        if self.merit is not None and not (self.merit in MERITS and isinstance(self.rule, ThresholdRule)):
+        if self.merit is not None and not (self.merit in FIGURES and isinstance(self.rule, ThresholdRule)):
             raise ValueError(f"no threshold is chosen for {self.merit!r}")
         if not fits:
             raise ValueError(f"the rule does not decide between {classes} classes")
@@ -366,96 +418,3 @@ class Policy:
             None if costs is None else {name: float(cost) for name, cost in costs.items()},
             params.get("merit"),
         )
-
-
-_MEMBER = "in_"
-"""The prefix of the columns of classes where a row may get several; that of others is `decision_`."""
-
-
-def names_of(rule: AnyRule, classes: Sequence[str]) -> tuple[str, ...]:
-    """The columns of `outputs`."""
-    if isinstance(rule, SetRule) or (isinstance(rule, ClassRule) and rule.top > 1):
-        return tuple(f"{_MEMBER}{name}" for name in classes)
-    if isinstance(rule, ClassRule):
-        return tuple(f"{DECISION}_{name}" for name in classes)
-    if isinstance(rule, MatrixRule):
-        return tuple(f"{DECISION}_{name}" for name in rule.names if name is not None)
-    return (DECISION,)
-
-
-def outputs(rule: AnyRule, prob: Terms) -> Terms:
-    """A term for each of `names_of`, of the probabilities: one for two classes, and K for K."""
-    if isinstance(rule, ClassRule):
-        return rule.formula(prob)
-    if isinstance(rule, SetRule | MatrixRule):
-        each = (1.0 - prob[0], prob[0]) if len(prob) == 1 else prob
-        return _sets(rule, each) if isinstance(rule, SetRule) else _least(rule, each)
-    return (rule.formula(prob[0]),)
-
-
-def _least(rule: MatrixRule, prob: Terms) -> Terms:
-    """Whether each action has the least expected cost; of equal ones the first."""
-    expected = [terms.linear(column, prob) for column in zip(*rule.costs, strict=True)]
-    found = []
-    for place, own in enumerate(expected):
-        beside: list[Condition] = [
-            own < other if at < place else own <= other for at, other in enumerate(expected) if at != place
-        ]
-        if rule.names[place] is not None:
-            found.append(terms.choose(Every(tuple(beside)), 1.0, 0.0) if beside else terms.term(1.0))
-    return tuple(found)
-
-
-def _sets(rule: SetRule, prob: Terms) -> Terms:
-    """Whether the set holds each class."""
-    if rule.sets.score == "aps-randomised":
-        raise UsageError(
-            "randomised sets depend on the bits of the probabilities, which other languages do not have",
-            hint="decide with --set-score lac or aps",
-        )
-    limits = _thresholds(rule.sets.thresholds, rule.column, rule.groups, SLACK)
-    limits = limits * len(prob) if len(limits) == 1 else limits
-    scores: list[Term] = [1.0 - p for p in prob]
-    if rule.sets.score == "aps":
-        scores = [1.0 - terms.total([terms.choose(other < p, other, 0.0) for other in prob]) for p in prob]
-    return tuple(terms.choose(score <= limit, 1.0, 0.0) for score, limit in zip(scores, limits, strict=True))
-
-
-def _thresholds(found: Thresholds, column: str | None, groups: Sequence[str], slack: float = 0.0) -> list[Term]:
-    """The threshold of the row's group for each class, with some slack; infinite ones exceed any score."""
-
-    def limit(value: float) -> Term:
-        return terms.term(value + slack)
-
-    if column is None:
-        return [limit(value) for value in found.values[0]]
-    group = Input(column, "category")
-    tests: list[Condition] = [
-        Some((Missing(group), Among(group, ("",)))) if name == "" else Among(group, (name,)) for name in groups
-    ]
-    return [
-        terms.Choice(tuple((test, limit(value)) for test, value in zip(tests, of, strict=True)), limit(unseen))
-        for of, unseen in zip(zip(*found.values, strict=True), found.unseen, strict=True)
-    ]
-
-
-def ends(rule: IntervalRule) -> dict[str, Term]:
-    """The finite ends of an interval, by name; missing where `apply` has infinite ends, or none."""
-    low, high = Input(rule.lower), Input(rule.upper)
-    known: list[Condition] = [each for column in (low, high) for each in (column >= -MOST, column <= MOST)]
-    scale: Term | None = None
-    if rule.spread is not None:
-        spread = Input(rule.spread)
-        known += [spread >= 0.0, spread <= MOST]
-        # the square root of a variance
-        scale = terms.choose(spread > 0.0, terms.exp(0.5 * terms.ln(spread)), 0.0) if rule.squared else spread
-    found = rule.intervals.thresholds
-    (threshold,) = _thresholds(found, rule.column, rule.groups)
-    reach = threshold if scale is None else threshold * scale
-    lo, hi = low - reach, high + reach
-    middle = (lo + hi) / 2.0
-    crossed = lo > hi
-    known.append(threshold < MOST)
-    chosen = {"lower": (ENDS[0],), "upper": (ENDS[1],)}.get(rule.intervals.side, ENDS)
-    of = dict(zip(ENDS, (terms.choose(crossed, middle, lo), terms.choose(crossed, middle, hi)), strict=True))
-    return {name: terms.choose(Every(tuple(known)), of[name], None) for name in chosen}

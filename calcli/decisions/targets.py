@@ -319,6 +319,9 @@ class Passed:
     best: int
     """The place of the threshold that was chosen, or else of the one whose bound comes nearest to the target."""
 
+    passed: tuple[int, ...]
+    """The places of all thresholds that passed, any of which may be chosen: all of their tests hold at once."""
+
     without: int | None
     """The place of the threshold that would be chosen if these rows were all rows: it shows what confidence costs."""
 
@@ -362,8 +365,8 @@ def certify(target: Target, rows: Decided, expected: Decided) -> Passed:
     place = _chosen(target, passed, rates)
     if place is None:
         bounds = [target.bound(*pair) for pair in zip(hits.tolist(), worth.tolist(), strict=True)]
-        return Passed(None, int(np.argmax(sign * np.array(bounds))), None)
-    return Passed(place, place, _chosen(target, holds, rates))
+        return Passed(None, int(np.argmax(sign * np.array(bounds))), (), None)
+    return Passed(place, place, tuple(np.flatnonzero(passed).tolist()), _chosen(target, holds, rates))
 
 
 def _sequence(target: Target, expected: Decided, rows: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:

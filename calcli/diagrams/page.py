@@ -122,18 +122,29 @@ def charts(shown: Sequence[Chart]) -> str:
     return f'<div class="charts">\n{"".join(map(_chart, shown))}</div>\n'
 
 
-def intervals(rows: Sequence[svg.IntervalRow], x_name: str) -> str:
+ESTIMATES = (
+    (0, "estimate, with its 95 % interval"),
+    (None, "labels alone, with theirs"),
+    (1, "mean of the scores"),
+)
+"""The colour and the meaning of each mark in a picture of estimates."""
+
+
+def intervals(
+    rows: Sequence[svg.IntervalRow],
+    x_name: str,
+    legend: Sequence[tuple[int | None, str]] = ESTIMATES,
+    *,
+    above: bool = False,
+) -> str:
     """The picture of estimates with its legend; empty where a number is negative, for which there is no axis."""
-    if not rows or any(
-        end is not None and end < 0.0 for row in rows for end in (row.estimate[0], row.labels[0], row.mean)
-    ):
+    values = [value for row in rows for value in (row.estimate[0], *(row.labels or ())[:1], row.mean)]
+    if not rows or any(value is not None and value < 0.0 for value in values):
         return ""
-    names = ("estimate, with its 95 % interval", "labels alone, with theirs", "mean of the scores")
-    marks = "".join(
-        f"<li>{_color_mark(f'fill:{svg.ink(place)}')}{name}</li>"
-        for place, name in zip((0, None, 1), names, strict=True)
+    marks = "".join(f"<li>{_color_mark(f'fill:{svg.ink(place)}')}{escape(name)}</li>" for place, name in legend)
+    return (
+        f'<figure class="wide">\n{svg.intervals(rows, x_name, above=above)}</figure>\n<ul class="legend">{marks}</ul>\n'
     )
-    return f'<figure class="wide">\n{svg.intervals(rows, x_name)}</figure>\n<ul class="legend">{marks}</ul>\n'
 
 
 def slider(score: AtThresholds, chosen: float, truths: tuple[str, str]) -> str:

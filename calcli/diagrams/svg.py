@@ -155,31 +155,43 @@ class IntervalRow(NamedTuple):
 
     name: str
     estimate: tuple[float, float | None, float | None]
-    labels: tuple[float, float | None, float | None]
+    labels: tuple[float, float | None, float | None] | None
     mean: float | None
     """The mean of the scores."""
+
+    others: tuple[float, ...] = ()
+    """The means of other scores."""
 
 
 NAMES, LINE = 180.0, 36.0
 """The room for the names of the lines, and the height of a line."""
 
+BELOW_NAME, NAMED = 16.0, 52.0
+"""The margin, and the height of a line, where names are long and stand above their lines."""
 
-def intervals(rows: Sequence[IntervalRow], x_name: str) -> str:
-    """Estimates above the mean of the labels alone, each with its interval, and the mean of the scores."""
-    known = [end for row in rows for end in (*row.estimate, *row.labels, row.mean) if end is not None]
+
+def intervals(rows: Sequence[IntervalRow], x_name: str, *, above: bool = False) -> str:
+    """Estimates above the mean of the labels alone, each with its interval, and the means of scores."""
+    known = [
+        end for row in rows for end in (*row.estimate, *(row.labels or ()), row.mean, *row.others) if end is not None
+    ]
     right = max([1e-9, *known]) * 1.04
-    frame = PlotArea(NAMES, TOP, WIDE, LINE * len(rows), Axis(right), Axis(1.0))
+    left, line = (BELOW_NAME, NAMED) if above else (NAMES, LINE)
+    frame = PlotArea(left, TOP, NAMES + WIDE - left, line * len(rows), Axis(right), Axis(1.0))
     parts = [_stroke("grid", f"M{_number(frame.x(x))} {_number(TOP)}V{_number(frame.bottom)}") for x in ticks(right)]
     for place, row in enumerate(rows):
-        y = TOP + LINE * (place + 0.5)
-        parts.append(_text(NAMES - 8, y + 4, row.name, "end"))
-        parts += [_spanned(frame, row.estimate, y - 5, ink(0), 3.0), _spanned(frame, row.labels, y + 6, ink(None), 1.5)]
-        if row.mean is not None:
-            x = _number(frame.x(row.mean))
-            parts.append(f'<path d="M{x} {_number(y - 12)}v24" style="stroke:{ink(1)};stroke-width:2;fill:none"/>')
+        y = TOP + line * (place + (0.7 if above else 0.5))
+        parts.append(_text(left, y - 20, row.name, "") if above else _text(NAMES - 8, y + 4, row.name, "end"))
+        parts.append(_spanned(frame, row.estimate, y - 5 * (row.labels is not None), ink(0), 3.0))
+        if row.labels is not None:
+            parts.append(_spanned(frame, row.labels, y + 6, ink(None), 1.5))
+        for series, mean in enumerate((row.mean, *row.others), 1):
+            if mean is not None:
+                x, color = _number(frame.x(mean)), ink(series)
+                parts.append(f'<path d="M{x} {_number(y - 12)}v24" style="stroke:{color};stroke-width:2;fill:none"/>')
     for value, text in tick_labels(right).items():
         parts.append(_text(frame.x(value), frame.bottom + 17, text, "middle"))
-    parts.append(_text(NAMES + WIDE / 2, frame.bottom + 38, x_name, "middle soft"))
+    parts.append(_text(left + frame.width / 2, frame.bottom + 38, x_name, "middle soft"))
     size = f"0 0 {_number(NAMES + WIDE + RIGHT)} {_number(frame.bottom + BELOW)}"
     said = "; ".join(f"{row.name}: {row.estimate[0]:.4g}" for row in rows)
     return f'<svg viewBox="{size}" role="img" aria-label="{escape(f"{x_name}. {said}")}">{"".join(parts)}</svg>\n'

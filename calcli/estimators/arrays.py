@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
 from calcli.errors import DataError
-from calcli.tables.binding_types import Binding, Flags, Label, ScoreKind
+from calcli.tables.binding_types import Binding, Flags, Label, ScaleKind
 from calcli.tables.labels import class_text
 from calcli.tables.score_arrays import columns_of, score_columns
 from calcli.tables.source import open_source
@@ -50,7 +50,7 @@ class Rows:
     weights: object = None
     groups: object = None
     scores: FloatArray | None = None
-    kind: ScoreKind = "prob"
+    kind: ScaleKind = "prob"
     weight_kind: WeightKind | None = None
 
     def table(self) -> tuple[pl.DataFrame, Flags, str | None]:

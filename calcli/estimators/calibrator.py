@@ -245,13 +245,13 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         from calcli.models.calibrator import load
 
         model = load(path)
-        recipe = model.manifest.recipe
+        recipe, kind = model.manifest.recipe, model.binding.score.kind
+        if kind == "rank":
+            raise ValueError(f"{path} reads a number that only ranks, and arrays hold log-odds or probabilities")
         given: dict[str, Any] = {name: recipe.get(name) or None for name in ("params", "preset", "guard", "holdout")}
         given |= {"exact": bool(recipe.get("exact")), "weight_kind": model.flags.weight_kind}
         given |= {"categories": model.flags.categories, "numbers": model.flags.numbers}
-        loaded = cls(
-            model.manifest.requested, **given, input=model.binding.score.kind, random_state=model.manifest.seed
-        )
+        loaded = cls(model.manifest.requested, **given, input=kind, random_state=model.manifest.seed)
         loaded._keep(model)
         return loaded
 

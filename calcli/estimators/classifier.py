@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from calcli.batch import FloatArray, IntArray
     from calcli.methods.base import ParamValue
     from calcli.reports.schema import Report
-    from calcli.tables.binding_types import ScoreKind
+    from calcli.tables.binding_types import ScaleKind
     from calcli.tables.weights import WeightKind
 
 SETTINGS = ("params", "preset", "guard", "holdout", "exact", "categories", "numbers", "weight_kind", "random_state")
 """The parameters of a `Calibrator` that a `CalibratedClassifier` has too, beside its method."""
 
-Responses: TypeAlias = "tuple[FloatArray, ScoreKind]"
+Responses: TypeAlias = "tuple[FloatArray, ScaleKind]"
 
 
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):

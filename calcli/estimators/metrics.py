@@ -69,6 +69,7 @@ _OF_FAMILY: Mapping[str, Mapping[str, str]] = {
 _OF_METRIC: Mapping[str, Mapping[str, str]] = {
     "ada_ece": {name: _BINS[name] for name in ("bins", "convention")},
     "ece_debiased": {"bins": _BINS["bins"]},
+    "cumulative_ece": _BINS,
     "ece_sweep": {},
     "net_benefit": {"threshold": "Rows with at least that probability get yes."},
 }

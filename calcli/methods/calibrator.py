@@ -21,7 +21,7 @@ from calcli import expressions as terms
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Role, SideInputs
 from calcli.errors import ArtifactError, DataError, FitError, UsageError
 from calcli.expressions import Inputs, Term, Terms
-from calcli.methods import catalog
+from calcli.methods import catalog, start
 from calcli.methods.base import (
     READS,
     SETTINGS,
@@ -55,6 +55,7 @@ from calcli.state import (
     unprefixed,
 )
 
+IDENTITY = "identity"
 _COUNTS = "rows and weight"
 """The key of the counts that are added to the sums of the method itself."""
 
@@ -112,6 +113,9 @@ class FittedMethod:
     kept: bool = False
     """Whether it comes from an artifact, whose content may be at fault for errors."""
 
+    start: State | None = None
+    """The curve that turns numbers which only rank into log-odds; None where scores are log-odds."""
+
     @contextmanager
     def as_artifact_error(self) -> Iterator[None]:
         """Turn the errors of a broken state into an `ArtifactError` if the calibrator comes from an artifact."""
@@ -128,11 +132,16 @@ class FittedMethod:
     def predict(self, batch: Batch, sides: SideInputs = NO_SIDE_INPUTS) -> FloatArray:
         """Calibrated probabilities: of the positive class, or a row for each. `sides` come with these rows."""
         with self.as_artifact_error():
-            prob = bound_method(self.spec, self.classes).predict(self.predicting, batch, self.sides | sides)
+            method, batch = bound_method(self.spec, self.classes), self._started(batch)
+            prob = method.predict(self.predicting, batch, self.sides | sides)
         prob = self.post_processing.apply(prob, self.rows, self.classes, reaches_ends=self.reaches_ends)
         if not math.isfinite(float(prob.sum())):
             raise ArtifactError("this calibrator gives no probability for some rows", hint="fit it anew")
         return prob
+
+    def _started(self, batch: Batch) -> Batch:
+        """The rows with log-odds as scores."""
+        return batch if self.start is None else start.apply(self.start, batch)
 
     @property
     def predicting(self) -> State:
@@ -167,7 +176,7 @@ class FittedMethod:
         if not self.extra_names:
             return {}
         with self.as_artifact_error():
-            return self.spec.load().extras(self.state, batch, self.sides | sides)
+            return self.spec.load().extras(self.state, self._started(batch), self.sides | sides)
 
     def explain(self, classes: Sequence[str]) -> tuple[Section, ...]:
         """Tables of the fitted state; `classes` are the names of the classes in the order of their index."""
@@ -215,7 +224,7 @@ class FittedMethod:
                 "intervals for more than two classes cannot be shifted to other base rates", hint="leave out --extra"
             )
         with self.as_artifact_error():
-            ends = method.interval(self.state, batch)
+            ends = method.interval(self.state, self._started(batch))
         # Each class against the rest.
         lo, hi = (self.post_processing.apply(end, self.rows, 2, reaches_ends=True) for end in ends)
         return lo, hi
@@ -226,7 +235,7 @@ class FittedMethod:
 
     def to_state(self) -> State:
         """Everything, for an artifact."""
-        whole = nest({"method": self.state})
+        whole = nest({"method": self.state} | ({} if self.start is None else {"start": self.start}))
         prior_ratio: Json = None if self.post_processing.prior_ratio is None else list(self.post_processing.prior_ratio)
         facts: dict[str, Json] = {
             "classes": self.classes,
@@ -246,7 +255,7 @@ class FittedMethod:
         found = cls(
             catalog.find(method), int(whole.number("classes")), int(whole.number("rows")), state, post_processing, sides
         )
-        return found.checked()
+        return replace(found, start=unnest(whole, ["start"])["start"] if "start" in whole.params else None).checked()
 
     def checked(self) -> FittedMethod:
         """The calibrator, if its numbers are those of its method; else a `ValueError`."""
@@ -255,6 +264,8 @@ class FittedMethod:
         factors = self.post_processing.prior_ratio
         if factors is not None and (len(factors) != self.classes or not all(0 < one <= LARGEST for one in factors)):
             raise ValueError(f"its base rates have changed by {factors}")
+        if self.start is not None:
+            start.check(self.start)
         if self.spec.one_vs_rest(self.classes) and len(self.state.params) != self.classes:
             raise ValueError(f"it has {len(self.state.params)} parts, and not one for each of {self.classes} classes")
         check_numbers(self.state, _rules(bound_method(self.spec, self.classes), self.classes), self.classes)
@@ -273,6 +284,9 @@ def fit(
     rows = _rows(len(batch), float(batch.weights.sum()))
     if spec.lacks_columns(batch):
         raise no_features(spec)
+    if batch.ranks:
+        curve = start.fit(_counting(batch), flat=spec.name == IDENTITY)
+        return replace(fit(spec, start.apply(curve, batch), params, sides=sides, seed=seed), start=curve)
     state = bound_method(spec, batch.classes).fit(_counting(batch), sides, params, seed)
     return FittedMethod(spec, batch.classes, rows, state, sides=sides.only(spec.keeps))
 
@@ -288,6 +302,9 @@ class Settled(NamedTuple):
     seconds: float
     """How long the choice took, which has fitted these."""
 
+    by_splits: bool
+    """Whether the settings were chosen by the rows that the splits hold out."""
+
 
 def settle(
     spec: MethodSpec,
@@ -298,10 +315,18 @@ def settle(
     sides: SideInputs = NO_SIDE_INPUTS,
     seed: int = 0,
 ) -> Settled:
-    """Fit a method on all rows; it chooses its open parameters by these splits if it can."""
+    """Fit a method on all rows; it chooses its open parameters by these splits if it can.
+
+    A score that only ranks has a start, which has seen the rows of all splits: no calibrators of splits are kept.
+    """
+    if batch.ranks and len(batch):
+        _rows(len(batch), float(batch.weights.sum()))
+        curve = start.fit(_counting(batch), flat=spec.name == IDENTITY)
+        found = settle(spec, start.apply(curve, batch), params, splits, sides=sides, seed=seed)
+        return found._replace(fitted=replace(found.fitted, start=curve), of_splits={})
     started, chosen = time.perf_counter(), Chosen()
     if spec.chooses and not spec.lacks_columns(batch) and len(_counting(batch)) == len(batch) > 0:
-        chosen = spec.load().choose(batch, sides, params, seed, splits)
+        chosen = _chosen(spec, batch, sides, params, seed, splits)
     seconds = time.perf_counter() - started
     if chosen.whole is None:
         fitted = fit(spec, batch, {**params, **chosen.settings}, sides=sides, seed=seed)
@@ -312,7 +337,23 @@ def settle(
     for place, state in chosen.states.items():
         weight = batch.weights[splits[place].train]
         of_splits[place] = replace(fitted, rows=_rows(len(weight), float(weight.sum())), state=state)
-    return Settled(fitted, {**params, **fitted.settings}, of_splits, seconds)
+    by_splits = bool(chosen.settings or chosen.states)
+    return Settled(fitted, {**params, **fitted.settings}, of_splits, seconds, by_splits)
+
+
+def _chosen(
+    spec: MethodSpec, batch: Batch, sides: SideInputs, params: Params, seed: int, splits: Sequence[Split]
+) -> Chosen:
+    """The choice of a method; one-vs-rest that of each class, if all of them are calibrators of every split."""
+    method = spec.load()
+    if not spec.one_vs_rest(batch.classes):
+        return method.choose(batch, sides, params, seed, splits)
+    each = {name: method.choose(part, sides, params, seed, splits) for name, part in _parts(batch)}
+    wholes = {name: one.whole for name, one in each.items() if one.whole is not None}
+    if len(wholes) < len(each) or any(len(one.states) < len(splits) for one in each.values()):
+        return Chosen()
+    states = {place: nest({name: one.states[place] for name, one in each.items()}) for place in range(len(splits))}
+    return Chosen({}, states, nest(wholes))
 
 
 def no_features(spec: MethodSpec) -> DataError:
@@ -455,6 +496,8 @@ def formula_of(calibrator: FittedMethod, score: Terms, features: Inputs) -> Term
             f"{spec.name} has no closed form", hint=f"try: calcli fit --for sql, or a method of these: {known}"
         )
     with calibrator.as_artifact_error():
+        if calibrator.start is not None:
+            score = (start.formula(calibrator.start, score[0]),)
         prob = _formula(calibrator, score, features)
         if len(prob) != len(score):
             raise ValueError(f"it has formulas of {len(prob)} numbers for {len(score)} scores")
@@ -465,6 +508,8 @@ def score_formula_of(calibrator: FittedMethod, score: Terms) -> Terms:
     """The score that a calibrator of scores gives; for Platt scaling a z + b, with no detour through probabilities."""
     if calibrator.spec.name == "platt" and len(score) == 1:
         state = calibrator.state
+        if calibrator.start is not None:
+            score = (start.formula(calibrator.start, score[0]),)
         moved = state.number("a") * score[0] + state.number("b")
         return (terms.drawn_in(terms.clip(moved, _LEAST, _MOST)),)
     return terms.scores(formula_of(calibrator, score, {}))

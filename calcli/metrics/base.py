@@ -335,6 +335,11 @@ class Scored:
         prob = np.maximum(self.prob, 1.0 - self.prob)
         return Scored(right.astype(np.int8), prob, self.weight, folds=self.folds, units=self.units)
 
+    def from_class(self, index: int) -> Scored:
+        """Class `index` and those after it against those before, as a binary problem; of more than two classes."""
+        prob = np.clip(self.prob[:, index:].sum(axis=1), 0.0, 1.0)
+        return replace(self, label=(self.label >= index).astype(np.int8), prob=prob, odds=None)
+
     def one_vs_rest(self, index: int) -> Scored:
         """Class `index` against all others, as a binary problem."""
         if self.binary:

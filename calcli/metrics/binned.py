@@ -338,6 +338,9 @@ mce = _gaps(math.inf)
 classwise_ece = _gaps(1.0, "each", masses=_mass_gaps("each"))
 """Classwise ECE (Kull et al. 2019): the mean over classes of the ECE of each one against the rest."""
 
+cumulative_ece = _gaps(1.0, "cumulative")
+"""The mean over the thresholds between classes in order of the ECE of being of a class from the threshold on."""
+
 ada_ece = _gaps(2.0, by_mass=True)
 """AdaECE (CCL, section 1.1.2): the root of the weighted mean of squared gaps over bins of equal mass."""
 

@@ -26,6 +26,7 @@ Family: TypeAlias = Literal[
     "test",
     "linked",
     "decision",
+    "ordered",
 ]
 Kind: TypeAlias = Literal["smooth", "gap", "test"]
 
@@ -167,6 +168,9 @@ METRICS = (
           kind="test"),
     _spec("spiegelhalter_z", "test", "diagnosis", "Brier score less its mean if calibrated, in standard deviations",
           direction="target", kind="test"),
+    _spec("rps", "ordered", "proper", "squared error of the cumulative probabilities of classes in order",
+          kind="smooth", row_mean=True),
+    _spec("cumulative_ece", "ordered", "binned", "mean ECE of the cumulative probabilities of classes in order"),
     _spec("tv", "linked", "clustered", "total variation of the confidence over the edges of a graph (RECAL)",
           kind="test"),
 )
@@ -201,19 +205,21 @@ def find(name: str) -> MetricSpec:
     raise UsageError(unknown_name("metric", name, names()), hint="try: calcli metrics")
 
 
-def choose(wanted: str | Iterable[str], *, clusters: bool = False) -> tuple[MetricSpec, ...]:
+def choose(wanted: str | Iterable[str], *, clusters: bool = False, ordered: bool = False) -> tuple[MetricSpec, ...]:
     """The metrics meant by ``default``, ``all``, a set or a list of names (comma-separated as text).
 
-    Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names.
+    Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names. Those of
+    `ordered` classes are meant too, or else only by their own names.
     """
-    known = [metric for metric in METRICS if clusters or metric.family != "clustered"]
+    more = ["ordered"] * (not ordered) + ["clustered"] * (not clusters)
+    known = [metric for metric in METRICS if metric.family not in more]
     parts = wanted.split(",") if isinstance(wanted, str) else list(wanted)
     chosen: dict[str, MetricSpec] = {}
     for name in (part.strip() for part in parts):
         if name == "all":
             chosen |= {metric.name: metric for metric in known}
         elif name == "default":
-            chosen |= {metric.name: metric for metric in known if metric.default}
+            chosen |= {metric.name: metric for metric in known if metric.default or metric.family == "ordered"}
         elif name in SETS:
             chosen |= {metric.name: metric for metric in METRICS if metric.name in SETS[name]}
         elif name:

@@ -21,7 +21,7 @@ from calcli.metrics.conventions import convention
 from calcli.metrics.tied import TiedScores
 from calcli.state import added
 
-Reduction = Literal["top", "confidence", "binned", "macro", "each", "sum"]
+Reduction = Literal["top", "confidence", "binned", "macro", "each", "sum", "cumulative"]
 """``top``: the predicted class of more than two. ``confidence``: also of two. ``binned``: ``top``, or what the
 convention takes. ``macro``: the mean over classes one-vs-rest. ``each``: that mean for two classes, too. ``sum``: the
 sum over classes one-vs-rest."""
@@ -111,9 +111,11 @@ class RowMean(Metric):
         ]
 
 
-def row_mean(two: Definition, more: Definition | None = None) -> Callable[[RowLoss], RowMean]:
+def row_mean(
+    two: Definition, more: Definition | None = None, *, one_vs_rest: bool = True
+) -> Callable[[RowLoss], RowMean]:
     """Makes a metric of the loss of each row; `more` is its definition where there are more than two classes."""
-    return lambda rows: RowMean(rows, (two, more or two))
+    return lambda rows: RowMean(rows, (two, more or two), one_vs_rest=one_vs_rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,7 @@ class ByProblem(Generic[S]):
     def _definition(self, scores: Sequence[Any], binary: bool, options: Options) -> Definition:
         """The definition with the reduction in words."""
         text = {"top": _TOP, "binned": _TOP, "confidence": _TOP, "sum": "sum over classes one-vs-rest"}
+        text["cumulative"] = "mean over the thresholds between classes in order"
         reduction = text.get(self.reduction, "macro one-vs-rest")
         if binary and self.reduction not in {"each", "confidence"}:
             top = self.reduction == "binned" and convention(options.convention).top
@@ -234,7 +237,7 @@ class ByProblem(Generic[S]):
 
     def _sums(self, scored: Scored, options: Options) -> tuple[Iterator[S], Iterator[S]]:
         """The sums of each problem, and of each class where there are more than two and these are not the problems."""
-        known = scored.binary or self.reduction in {"macro", "each", "sum", "confidence"}
+        known = scored.binary or self.reduction in {"macro", "each", "sum", "confidence", "cumulative"}
         return (self.of(one, options) for one in problems(scored, self.reduction, options)), (
             self.of(one, options) for one in (() if known else problems(scored, "macro", options))
         )
@@ -253,6 +256,8 @@ class ByProblem(Generic[S]):
         if value is not None and left_out:
             reason = f"mean over {len(values) - len(left_out)} classes; not defined for class {', '.join(left_out)}"
         of_class = [self.value(sums, options) for sums in rest] or values
+        if self.reduction == "cumulative":
+            of_class = [None, *of_class]  # every row is of the first class or a later one
         per_class = None if binary or self.reduction == "confidence" else tuple(of_class)
         return Measured(value, definition, reason=reason, per_class=per_class, floor=floor)
 
@@ -328,6 +333,8 @@ def problems(scored: Scored, reduction: Reduction, options: Options) -> tuple[Sc
         return (convention(options.convention).problem(scored),)
     if scored.binary and reduction != "each":
         return (scored,)
+    if reduction == "cumulative":
+        return tuple(scored.from_class(index) for index in range(1, scored.classes))
     return tuple(scored.one_vs_rest(index) for index in range(scored.classes))
 
 

@@ -48,6 +48,15 @@ def brier_sum(scored: Scored) -> FloatArray:
     return 2.0 * rows if scored.binary else rows
 
 
+@row_mean(Definition("lower", reduction="cumulative over classes in order"), one_vs_rest=False)
+def rps(scored: Scored) -> FloatArray:
+    """Ranked probability score: the squared errors of the cumulative probabilities, for classes that have an order.
+
+    Summed over the thresholds between neighbouring classes (Epstein 1969; Murphy 1971); of two classes the Brier score.
+    """
+    return losses.ranked_error(scored.prob, scored.label)
+
+
 d2_nll = Skill(nll, "The share of the log-loss of always saying the rates of the classes that the score saves.")
 d2_brier = Skill(brier, "The share of the Brier score of always saying the rates of the classes that the score saves.")
 

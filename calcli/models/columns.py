@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, IntArray
+from calcli.decisions.formulas import names_of, outputs
 from calcli.decisions.policy import (
     DECISION,
     REASON,
@@ -20,11 +21,10 @@ from calcli.decisions.policy import (
     YES,
     AnyRule,
     ClassRule,
+    GroupRule,
     MatrixRule,
     Policy,
     SetRule,
-    names_of,
-    outputs,
 )
 from calcli.errors import UsageError
 from calcli.export.document import table_inputs
@@ -222,6 +222,8 @@ class DecisionColumns(ModelColumns):
         if isinstance(rule, SetRule):
             group = None if rule.column is None else codes(rows[rule.column], rule.groups)
             return rule.sets.predict(prob, group)
+        if isinstance(rule, GroupRule):
+            return rule.decide(prob, codes(rows[rule.column], rule.groups))
         beside = {name: arrays.numbers(rows[name]) for name in rule.reads}
         return rule.members(prob, beside) if isinstance(rule, ClassRule) and rule.top > 1 else rule.decide(prob, beside)
 
@@ -243,7 +245,7 @@ def _numbered(rule: AnyRule, classes: Sequence[str]) -> FloatArray:
     if isinstance(rule, ClassRule | MatrixRule):
         named = [name for name in (rule.names if isinstance(rule, MatrixRule) else classes) if name is not None]
         return np.array([[action == name for name in named] for action, _ in rule.actions(classes)], dtype=np.float64)
-    return np.array(YES)[:, None]
+    return np.array([0.0, 1.0] * (1 + len(rule.groups)) if isinstance(rule, GroupRule) else YES)[:, None]
 
 
 def gives_sets(rule: AnyRule) -> bool:

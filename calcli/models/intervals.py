@@ -10,10 +10,11 @@ import polars as pl
 from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
+from calcli.decisions.formulas import ends
 from calcli.decisions.goal import Choice, DecisionGoal
 from calcli.decisions.intervals import Amounts, choose_intervals, measure_intervals
 from calcli.decisions.measure import Number, Promise, Promised
-from calcli.decisions.policy import ENDS, IntervalRule, ends
+from calcli.decisions.policy import ENDS, IntervalRule
 from calcli.errors import DataError, UsageError
 from calcli.expressions import Term
 from calcli.models.base import RULE, ColumnOptions, Contents, Decider, DecisionRows, Given, Model, check_reads

@@ -10,7 +10,7 @@ import numpy as np
 from calcli.batch import FloatArray, IntArray, SamplingUnits
 from calcli.decisions.costs import CostColumns, CostRule, Costs
 from calcli.decisions.measure import Number, Promise, Promised, Rows, measure, paid_of, promised
-from calcli.decisions.policy import AnyRule, Policy, SetRule
+from calcli.decisions.policy import AnyRule, GroupRule, Policy, SetRule
 from calcli.errors import DataError
 from calcli.models.columns import codes
 from calcli.models.held_out import Mask
@@ -74,8 +74,8 @@ def costs_of(loaded: TableRows, columns: CostColumns, given: Mapping[str, str]) 
 
 
 def measured_rows(loaded: TableRows, rule: AnyRule) -> tuple[IntArray | None, dict[str, FloatArray]]:
-    """The group of each row among those that sets know, and the columns of numbers that a rule reads."""
-    if isinstance(rule, SetRule):
+    """The group of each row among those that a rule knows, and the columns of numbers that it reads."""
+    if isinstance(rule, SetRule | GroupRule):
         if rule.column is None:
             return None, {}
         return codes(values_of(loaded, rule.column, "the policy"), rule.groups), {}

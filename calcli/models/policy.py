@@ -97,9 +97,10 @@ class ScoreRows(DecisionRows):
         rows = self.rows
         if rows.prob.ndim > 1:
             return ()
-        probs = {self.calibrator.method: rows.prob, "raw": probabilities(self.loaded.batch.score)}
-        if (probs["raw"] == rows.prob).all():
-            probs = {"raw": rows.prob}
+        probs = {self.calibrator.method: rows.prob}
+        if not self.loaded.batch.ranks:
+            probs["raw"] = probabilities(self.loaded.batch.score)
+            probs = {"raw": rows.prob} if (probs["raw"] == rows.prob).all() else probs
         known = (one.threshold for one in choice.options if one.threshold is not None)
         thresholds = thresholds_of(probs.values(), known)
         found = []
@@ -142,6 +143,11 @@ def rows_of(loaded: Loaded, prob: FloatArray, ask: DecisionGoal) -> Rows:
 def uncalibrated(loaded: Loaded, flags: Flags, seed: int) -> CalibratorModel:
     """The score as it is, as a model: the method identity."""
     binding = loaded.binding
+    if loaded.batch.ranks:
+        raise UsageError(
+            "--rank names a number that only ranks, and decisions need probabilities",
+            hint="fit a calibrator on other rows, and add --with DIR",
+        )
     recipe = Recipe(method="identity", holdout="none", flags=flags)
     learned = learn(recipe, loaded.batch.bare, class_names(binding), seed=seed, listener=SILENT)
     report = report_on("decide", seed, data_facts(loaded), binding, Measurements({}, (), (), ()))

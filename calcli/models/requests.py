@@ -181,10 +181,8 @@ def _refusal(guard: Guard, report: Report, score: str) -> str | None:
     worse = guard.violation(report, score)
     if worse is None:
         return None
-    return (
-        f"on held-out rows {worse.score} is worse than no calibration ({worse.metric} {worse.value:+.6f}): nothing was "
-        "saved"
-    )
+    change = f"({worse.metric} {worse.value:+.6f})"
+    return f"on held-out rows {worse.score} is worse than {report.base} {change}: nothing was saved"
 
 
 def write(
@@ -265,7 +263,8 @@ def _fit_facts(report: Report, learned: FitOutcome) -> dict[str, object]:
         if (each.score, each.versus) == (name, RAW)
     }
     label_check, drift, units = learned.label_check, learned.drift_baseline, report.data.units
-    scheme = {"scheme": str(holdout), "rows": learned.held_out_rows, "refit_on_all": holdout.refit_on_all}
+    rows = learned.held_out_rows // (2 if report.binding.get("soft") else 1)  # each of the table was two
+    scheme = {"scheme": str(holdout), "rows": rows, "refit_on_all": holdout.refit_on_all}
     sampled = learned.sampled
     return {
         **({} if sampled is None else {"rows": sampled.rows, "sample": asdict(sampled)}),

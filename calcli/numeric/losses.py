@@ -50,6 +50,16 @@ def squared_error(prob: FloatArray, label: LabelArray) -> FloatArray:
     return loss
 
 
+def ranked_error(prob: FloatArray, label: LabelArray) -> FloatArray:
+    """(F - [y <= k])^2, summed over all classes k but the last, of the cumulative probability F of classes up to k."""
+    if prob.ndim == 1:
+        return np.square(prob - label)
+    up_to = np.cumsum(prob, axis=1)[:, :-1]
+    error = up_to - (label[:, None] <= np.arange(up_to.shape[1]))
+    loss: FloatArray = np.einsum("ij,ij->i", error, error)
+    return loss
+
+
 def mixture_log_loss(mean: FloatArray, variance: FloatArray, target: FloatArray) -> FloatArray:
     """-ln mean_m N(y; mu_m, var_m) of each row, for mixtures of M normal distributions, shape (n, M)."""
     away = np.square(target[:, None] - mean) / variance

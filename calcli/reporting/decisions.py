@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from calcli.decisions.costs import CostRule
 from calcli.decisions.merits import MERITS
-from calcli.decisions.policy import ClassRule, MatrixRule, SetRule, ThresholdRule
+from calcli.decisions.policy import ClassRule, GroupRule, MatrixRule, SetRule, ThresholdRule
 from calcli.decisions.targets import shown
 from calcli.reporting.tables import Table, difference_cells
 from calcli.reporting.typesetting import NOTHING, decimals, number
@@ -46,6 +46,8 @@ def rule(policy: Policy) -> str:
             left = " or none" if None in names else ""
             among = ", ".join(name for name in names if name is not None)
             return f"Decide between {among}{left} by the least expected cost"
+        case GroupRule():
+            return f"Decide yes from the probability on that each {policy.rule.column} has of its own"
         case ThresholdRule(band, column):
             return _threshold(band, column)
 

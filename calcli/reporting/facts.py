@@ -70,6 +70,7 @@ def binding_facts(binding: JsonObject) -> list[Pair]:
     else:
         label = "none; from the artifact" if binding["label"] is None else binding["label"]
         label += "" if (trials := binding.get("trials")) is None else f" of {trials}, each of which is a row"
+        label += ", a share between 0 and 1" if binding.get("soft") else ""
         pairs = [("label", f"{label}: {_classes(classes, positive)}")]
     if binding["score"]["columns"]:
         pairs.append(("score", _score(binding["score"], positive)))
@@ -97,6 +98,8 @@ def _score(score: JsonObject, positive: object) -> str:
     columns = list(score["columns"])
     of = spelled(positive)
     if len(columns) == 1:
+        if score["kind"] == "rank":
+            return f"{columns[0]}: a number that only ranks {of}; the raw score is the base rate, and has its AUC"
         kind = "the log-odds" if score["kind"] == "logit" else "the probability"
         return f"{columns[0]}: {kind} of {of}"
     kind = "logits" if score["kind"] == "logit" else "probabilities"

@@ -83,9 +83,9 @@ def _compared(findings: Findings, score: ScoreRow) -> Verdict:
         difference = findings.differences.get((score.name, metric))
         before, after = part_of(findings.raw, metric), part_of(score, metric)
         if difference is not None and difference.value is not None and before is not None and after is not None:
-            return _judged(score.name, (words, findings.place), (before, after), difference)
+            return _judged(score.name, (words, findings.place, findings.base), (before, after), difference)
     if any(metric in findings.definitions for metric in DECISIVE):
-        return Verdict("unknown", f"{score.name} cannot be compared with no calibration: its log-loss is undefined.")
+        return Verdict("unknown", f"{score.name} cannot be compared with {findings.base}: its log-loss is undefined.")
     changes = _changes(findings, score)
     text = f"With {score.name}, {_listed(changes)}" if changes else f"Nothing of {score.name} is defined"
     return Verdict("unknown", f"{text}; {_UNDECIDED}.", size="; ".join(changes[:1]))
@@ -102,8 +102,8 @@ def _changes(findings: Findings, score: ScoreRow) -> list[str]:
     return found
 
 
-def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], difference: Difference) -> Verdict:
-    words, place = measure
+def _judged(name: str, measure: tuple[str, str, str], values: tuple[float, float], difference: Difference) -> Verdict:
+    words, place, base = measure
     digits = decimals(list(values))
     before, after = (f"{value:.{digits}f}" for value in values)
     size = _size(values[0], difference)
@@ -111,14 +111,14 @@ def _judged(name: str, measure: tuple[str, str], values: tuple[float, float], di
     kind = _kind(values[0], difference)
     answer = {
         "better": f"lowers the {words}",
-        "worse": "WORSE than no calibration",
+        "worse": f"WORSE than {base}",
         "same": "changes nothing",
     }.get(kind, "NOT shown to be better")
     text = {
         "better": f"{name} {glued(answer)}{moved}.",
         "worse": f"{name} is {glued(answer)}: it raises the {words}{moved}.",
         "same": f"{name} {glued(answer)}: the {words}{place} stays {before}.",
-    }.get(kind, f"{name} is {glued(answer)} than no calibration: the {words} changes{moved}.")
+    }.get(kind, f"{name} is {glued(answer)} than {base}: the {words} changes{moved}.")
     return Verdict(kind, text, answer, "" if kind == "same" else size)
 
 
@@ -134,6 +134,11 @@ def _kind(before: float, difference: Difference) -> Kind:
 def _alone(findings: Findings) -> Verdict:
     """Whether a raw score without any other is calibrated, and what is wrong if it is not."""
     curve = findings.curve
+    if findings.base == "the base rate":
+        area = part_of(findings.raw, "auc")
+        ranked = "" if area is None else f" with an AUC of {area:.3f}"
+        text = f"The raw score only ranks{ranked}: it is no probability; see calcli fit, and --with ARTIFACT."
+        return Verdict("unknown", text)
     test = None if curve is None else curve.diagnosis
     if curve is not None and curve.points and test is None:
         return Verdict("unknown", "Not tested: a score always looks calibrated on the rows that it was fitted on.")
@@ -185,7 +190,7 @@ def best(findings: Findings, judged: list[Verdict]) -> str:
         if each.kind == "better" and value is not None
     ]
     if not better or before is None:
-        return f"None is shown to be better than no calibration, by {words}."
+        return f"None is shown to be better than {findings.base}, by {words}."
     value, name = min(better)
     digits = decimals([before, value])
     lowest = f"{name} has the lowest {words}{findings.place}, {value:.{digits}f}"

@@ -5,6 +5,7 @@
     expr = cmp (("and" | "or") cmp)*         "and" binds tighter
     cmp  = term ("<" | "<=" | ">" | ">=") number
     term = [score "."] metric ["." field] ["@" column ["=" value]]
+    metric = any of `calcli metrics`, or "segments.gap"
     field = lo | hi | null_hi | p | diff | diff.lo | diff.hi | change
 
 Without a score a comparison is about every score but the raw one (the raw one if it is alone), without a value about
@@ -42,6 +43,9 @@ ESTIMATED: Mapping[str, frozenset[str]] = dict.fromkeys(
     ("rate", "mean", "precision", "recall"), frozenset({"null_hi", "diff", "diff.lo", "diff.hi", "change"})
 )
 """The numbers that `estimate` adds to those of the metrics, and the fields that they do not have."""
+
+SEGMENT_GAP = "segments.gap"
+"""The number of `--find-segments`: of each segment that was found how far predictions are off, up or down."""
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+) | (?P<op><=|>=|<|>) | (?P<mark>[.@=]) | (?P<name>[^\s<>=@."']+:[0-9]*\.[0-9]+|[^\s<>=@."']+)
@@ -214,6 +218,10 @@ class _Parser:
 
     def _named(self, parts: list[str], start: int, column: str | None, group: str | None) -> Term:
         """From the right: the field, the metric, and the rest is the score, whose name may contain dots."""
+        if ".".join(parts[-2:]) == SEGMENT_GAP:
+            if column is not None:
+                raise UsageError(f"{self._where(start)}: {SEGMENT_GAP} is about all rows", hint=f"leave out @{column}")
+            return Term(SEGMENT_GAP, ".".join(parts[:-2]) or None)
         field: Field = "value"
         for size in (2, 1):
             tail = ".".join(parts[-size:])

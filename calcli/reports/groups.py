@@ -46,13 +46,19 @@ MOST_GROUPS = 1000
 
 
 class TableRows(Protocol):
-    """Rows of a table that were read, with their row numbers in it; None if they are all."""
+    """Rows of a table that were read, with their row numbers in it; None if they are all.
+
+    With `halved` each row of the table is two, one after the other.
+    """
 
     @property
     def source(self) -> Source: ...
 
     @property
     def row_numbers(self) -> IntArray | None: ...
+
+    @property
+    def halved(self) -> bool: ...
 
 
 def ranks(rows: TableRows, column: str, flag: str) -> IntArray:
@@ -70,13 +76,14 @@ def in_units(loaded: Loaded, resample_by: str | None, order_by: str | None) -> L
 
 
 def units_of(rows: TableRows, resample_by: str | None, order_by: str | None = None) -> SamplingUnits | None:
-    """The unit of each row by one of these columns, if one is given."""
+    """The unit of each row by one of these columns, if one is given; else rows of the table are, if each is two."""
     if resample_by is not None and order_by is not None:
         raise UsageError("--resample-by and --order-by are both given", hint="keep the one that matters more")
+    row = np.arange(0 if rows.row_numbers is None else len(rows.row_numbers)) // 2 if rows.halved else None
     if order_by is not None:
-        return SamplingUnits(ranks(rows, order_by, "--order-by"), in_order=True, column=order_by)
+        return SamplingUnits(ranks(rows, order_by, "--order-by"), in_order=True, column=order_by, row=row)
     if resample_by is None:
-        return None
+        return None if row is None else SamplingUnits(row)
     return SamplingUnits(ranks(rows, resample_by, "--resample-by"), column=resample_by)
 
 
@@ -273,6 +280,8 @@ def score_warnings(ranking: LabelCheck | None, prob: FloatArray, binding: Bindin
 def _meant(binding: Binding) -> str:
     if not binding.binary:
         return "if its columns are not in the order of the classes, give that order with --classes A,B,..."
+    if binding.score.kind == "rank":
+        return "if small is sure, add --descending"
     other = next(class_text(label) for label in binding.classes if label != binding.positive)
     return f"if it predicts {other}, fit with --positive {other}"
 

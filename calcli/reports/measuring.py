@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from calcli.metrics.bootstrap import Bootstrap
 
 
+OF_RANKS = ("auc", "pr_auc", "nll", "brier", "brier_sum", "d2_nll", "d2_brier")
+ONLY_RANKS = "a number that only ranks has no calibration"
+
+
 class Labelled(Protocol):
     """Rows whose labels are known."""
 
@@ -58,7 +62,8 @@ class Labelled(Protocol):
 class Candidate:
     """A score to be measured: its name, where it comes from, its probabilities, and odds if rows are ranked by them.
 
-    `fits` holds the predictions of all rows by each of several calibrators, where several have predicted the rows.
+    `fits` holds the predictions of all rows by each of several calibrators, where several have predicted the rows. With
+    `ranks` the probabilities are the base rate, and only the odds tell rows apart.
     """
 
     name: str
@@ -67,6 +72,7 @@ class Candidate:
     seconds: Seconds = Seconds()
     odds: FloatArray | None = None
     fits: FoldFits | None = None
+    ranks: bool = False
 
     def scored(
         self,
@@ -77,6 +83,15 @@ class Candidate:
     ) -> Scored:
         """The probabilities with the labels of their rows, clusters, pairs of linked rows, and held-out folds."""
         return Scored(rows.labels, self.prob, rows.weight, clusters, edges, self.odds, folds, rows.together)
+
+    def defined(self, measured: Mapping[str, Measured]) -> dict[str, Measured]:
+        """The metrics that say something of it; of a number that only ranks its order, and the losses of the rate."""
+        if not self.ranks:
+            return dict(measured)
+        return {
+            name: one if name in OF_RANKS else Measured(None, one.definition, reason=ONLY_RANKS)
+            for name, one in measured.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -153,7 +168,10 @@ def measure_all(
     """
     # A `Scored` caches the order of its rows for all metrics: only one at a time may do so.
     options = settled(chosen, [candidate.scored(rows, clusters) for candidate in candidates], options)
-    measured = [measure(chosen, candidate.scored(rows, clusters, edges, folds), options) for candidate in candidates]
+    measured = [
+        candidate.defined(measure(chosen, candidate.scored(rows, clusters, edges, folds), options))
+        for candidate in candidates
+    ]
     scored = [candidate.scored(rows, clusters) for candidate in candidates]
     names = [candidate.name for candidate in candidates]
     curves = CurveBuilder(names, classes, kinds, bins=options.bin_count, judged=not options.in_sample)
@@ -287,11 +305,15 @@ def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> list[di
 
 def raw_candidate(batch: Batch, name: str = RAW, source: ScoreSource | None = None) -> Candidate:
     """The raw score of these rows."""
-    return Candidate(name, source or ScoreSource("raw"), raw_probabilities(batch), odds=raw_odds(batch))
+    source, prob = source or ScoreSource("raw"), raw_probabilities(batch)
+    return Candidate(name, source, prob, odds=raw_odds(batch), ranks=batch.ranks)
 
 
 def raw_probabilities(batch: Batch) -> FloatArray:
-    """The probabilities of the raw score: those of the table, or those of its logits."""
+    """The probabilities of the raw score: those of the table, or of its logits; the base rate where it only ranks."""
+    if batch.ranks:
+        rate = float(np.average(batch.labels, weights=batch.weight)) if batch.weights.sum() > 0 else 0.5
+        return np.full(len(batch), rate)
     if batch.prob is None:
         return probabilities(batch.score)
     return batch.prob if batch.prob.ndim == batch.score.ndim else np.ascontiguousarray(batch.prob[:, 1])
@@ -299,6 +321,8 @@ def raw_probabilities(batch: Batch) -> FloatArray:
 
 def raw_odds(batch: Batch) -> FloatArray | None:
     """The odds that rank the raw score where logits, or the complement, tell apart what has rounded to 1."""
+    if batch.ranks:
+        return odds(np.arcsinh(batch.score))
     one_number = batch.prob is not None and batch.prob.ndim == batch.score.ndim
     return None if one_number else odds(batch.score)
 
@@ -362,12 +386,14 @@ def facts_of(
         rows_normalised=rows_normalised,
         weight_sum=float(share.sum()),
         label_rate=label_rate(share, binding),
-        units=None if units is None else units_fact(units),
+        units=units_fact(units),
     )
 
 
-def units_fact(units: SamplingUnits) -> dict[str, Json]:
-    """The report's `data.units`."""
+def units_fact(units: SamplingUnits | None) -> dict[str, Json] | None:
+    """The report's `data.units`; None where no column names units."""
+    if units is None or not units.column:
+        return None
     return {"column": units.column, "count": len(np.unique(units.rank)), "in_order": units.in_order}
 
 

@@ -160,6 +160,8 @@ class Report(ShownInNotebook):
     scores: tuple[ScoreRow, ...]
     differences: tuple[Difference, ...] = ()
     groups: tuple[Mapping[str, Json], ...] = ()
+    segments: tuple[Mapping[str, Json], ...] = ()
+    segment_search: tuple[Mapping[str, Json], ...] = ()
     curves: tuple[Curve, ...] = ()
     rejection: tuple[Mapping[str, Json], ...] = ()
     drift: Mapping[str, Json] | None = None
@@ -181,6 +183,12 @@ class Report(ShownInNotebook):
             diagnosis = found.get(score["name"])
             score["diagnosis"] = None if diagnosis is None else asdict(diagnosis)
         return as_json({"schema": SCHEMA} | plain)
+
+    @property
+    def base(self) -> str:
+        """What the raw score is, in words: a number that only ranks has the loss of the base rate."""
+        score = self.binding["score"]
+        return "the base rate" if isinstance(score, Mapping) and score["kind"] == "rank" else "no calibration"
 
     def score(self, name: str) -> ScoreRow:
         """The entry of one score."""

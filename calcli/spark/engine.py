@@ -94,6 +94,16 @@ class SparkTable:
 
     def with_weight_scale(self, binding: Binding) -> Binding:
         """The binding with the scale of all weights, from a pass over them."""
+        if binding.score.kind == "rank":
+            raise UsageError(
+                "--engine spark learns and measures no score that only ranks, but applies its artifacts",
+                hint="work on a sample of the rows on one machine",
+            )
+        if binding.soft:
+            raise UsageError(
+                f"--engine spark does not read soft labels, and {binding.label!r} holds shares between 0 and 1",
+                hint="work on a sample of the rows on one machine",
+            )
         if binding.weight is None:
             return binding
         return with_scale(binding, total_of(self.rows, [binding.weight], partial(_weights, binding.weight), self.name))

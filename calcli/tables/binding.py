@@ -33,7 +33,7 @@ from calcli.tables.scores import (
     score_inside,
 )
 from calcli.tables.source import Source, call_in, hint_inside
-from calcli.tables.weights import WeightSums
+from calcli.tables.weights import WeightSums, halves
 
 LABEL_NAMES = ("label", "y", "target", "class", "y_true", "actual", "labels")
 LATE_LABEL_NAMES = ("y_test", "y_val", "y_valid", "actuals", "true_label", "ground_truth", "truth", "outcome")
@@ -124,16 +124,24 @@ class _Binder:
         # 1. label and classes
         names, label = self._names_and_label()
         read = label is not None and (self.need_label or self.known is None)
-        seen = COUNTED if self._trials() else distinct_labels(self.source, str(label)) if read else None
+        seen = None
+        if self._trials():
+            seen = COUNTED
+        elif read:
+            seen = distinct_labels(self.source, str(label), may_be_soft=True)
         spec = self._class_spec(seen)
 
         # 2. score; its columns may name classes that no label has
         rows = FirstRows(self.source, names, label)
-        if self.known is not None and self.flags.prob is None and self.flags.logit is None:
+        asked = (self.flags.prob, self.flags.logit, self.flags.rank)
+        if self.known is not None and asked == (None, None, None):
             candidates = [fitted_score(names, self.known.score, spec, rows)]
         else:
             candidates = find_scores(names, self.flags, spec, rows)
         chosen = candidates[0]
+        if self.known is not None and (self.known.score.kind == "rank") != (chosen.score.kind == "rank"):
+            reads = "numbers that only rank" if chosen.score.kind != "rank" else "log-odds or probabilities"
+            raise UsageError(f"the artifact reads {reads}, and {chosen.flag} names another kind of score")
         classes = chosen.classes or spec.labels or Labels("int", (0, 1))
         if len(classes.values) < 2:
             raise DataError(
@@ -141,8 +149,12 @@ class _Binder:
                 hint="if there is another one, name both: --classes A,B",
             )
         # 3. weight and node id; a column has one role, scores are numbers, two scores agree
-        binding = self._binding(label, classes, chosen.score)
-        named = (self.known, self.flags.prob, self.flags.logit) != (None, None, None)
+        binding = replace(self._binding(label, classes, chosen.score), soft=seen is not None and seen.soft)
+        if binding.soft:
+            self.notes.append(
+                f"the label {label!r} holds shares between 0 and 1: soft labels, each row of which is two weighted ones"
+            )
+        named = self.known is not None or asked != (None, None, None)
         for candidate in candidates:
             _check_score_types(self.source, candidate.score)
             if candidate.doubtful and not named and rows.decided(candidate.score):
@@ -195,13 +207,21 @@ class _Binder:
 
     def weighed(self, binding: Binding) -> Binding:
         """The binding with the scale of this table's weights, in a pass over them; a note says how they are read."""
-        if binding.weight is None or not self.need_label:
+        weight, soft = binding.weight, binding.label if binding.soft else None
+        read = [name for name in (soft, weight) if name is not None]
+        if not read or not self.need_label:
             return binding
+        if soft is not None and weight is not None and binding.weight_kind == "counts":
+            raise UsageError(
+                f"the label {soft!r} holds shares, and {weight!r} counts rows, which have a label each",
+                hint="for k positives of n rows: --positives K --trials N",
+            )
         sums = WeightSums()
-        for frame in self.source.chunks(binding.weight):
-            sums.add(numbers(frame[binding.weight]))
-        if self.flags.weight_kind is None and (self.known is None or self.known.weight is None):
-            text = f"{binding.weight!r} holds importance weights (only their ratios matter)"
+        for frame in self.source.chunks(*read):
+            one = np.ones(len(frame)) if weight is None else numbers(frame[weight])
+            sums.add(one if soft is None else halves(numbers(frame[soft]), one))
+        if weight is not None and self.flags.weight_kind is None and (self.known is None or self.known.weight is None):
+            text = f"{weight!r} holds importance weights (only their ratios matter)"
             whole = f"{text}; if it holds numbers of rows, add --weight-kind counts"
             self.notes.append(whole if sums.whole else text)
         return with_scale(binding, sums)
@@ -326,7 +346,7 @@ class _Binder:
 def with_scale(binding: Binding, sums: WeightSums) -> Binding:
     """The binding with the scale of the weights that were summed, if they have one."""
     if binding.weight_kind == "importance":
-        return replace(binding, weight_scale=sums.scale(str(binding.weight)))
+        return replace(binding, weight_scale=sums.scale(str(binding.weight or binding.label)))
     sums.check_counts(str(binding.weight))
     return binding
 
@@ -354,7 +374,7 @@ def _calls(source: Source, prob: str | None) -> list[str | None]:
 def _find_named(source: Source, flags: Flags, known: Binding | None) -> None:
     """Find all columns that are named; refuse flags that name no column, or classes other than the artifact's."""
     source.find(flags.label, flags.logit, flags.weight, flags.node_id, *flags.ignore, *flags.features or ())
-    source.find(*_calls(source, flags.prob))
+    source.find(*_calls(source, flags.prob), flags.rank)
     if known is not None:
         features = (feature.name for feature in known.features)
         source.find(known.label, *known.score.columns, known.weight, known.node_id, *features, known=True)

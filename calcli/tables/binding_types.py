@@ -12,7 +12,8 @@ from calcli.tables.weights import UNSCALED, WeightKind, WeightScale
 
 Label: TypeAlias = bool | int | str
 LabelType: TypeAlias = Literal["int", "bool", "string", "float"]
-ScoreKind: TypeAlias = Literal["logit", "prob"]
+ScaleKind: TypeAlias = Literal["logit", "prob"]
+ScoreKind: TypeAlias = Literal["logit", "prob", "rank"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Flags:
 
     Columns may be paths into nested ones, as ``response.logprobs[0]``. `logprob` names the logarithm of a probability,
     and becomes the `prob` of ``exp(logprob)``; `percent` names a probability in percent, and becomes that of
-    ``percent(percent)``. `positives` and `trials` name counts: of so many trials of a row so many were positive.
+    ``percent(percent)``. `positives` and `trials` name counts: of so many trials of a row so many were positive. `rank`
+    names a number on no scale, larger where the positive class is likelier; `descending` makes ``minus(rank)`` of it.
     `categories` and `numbers` say how features are read, and may be patterns, as ``site_*``.
     """
 
@@ -39,19 +41,25 @@ class Flags:
     node_id: str | None = None
     normalise: bool = False
     trials: str | None = None
+    rank: str | None = None
+    descending: InitVar[bool] = False
     positives: InitVar[str | None] = None
     logprob: InitVar[str | None] = None
     percent: InitVar[str | None] = None
 
-    def __post_init__(self, positives: str | None, logprob: str | None, percent: str | None) -> None:
+    def __post_init__(self, descending: bool, positives: str | None, logprob: str | None, percent: str | None) -> None:
         check_choices(self)
+        if descending and self.rank is None:
+            raise UsageError("--descending says how --rank ranks", hint="add --rank COLUMN")
+        if descending:
+            object.__setattr__(self, "rank", f"minus({self.rank})")
         if positives is not None:
             if self.label is not None or self.trials is None:
                 raise UsageError(
                     "--positives goes with --trials, in place of --label", hint="add --trials with the number of all"
                 )
             object.__setattr__(self, "label", positives)
-        given = {"prob": self.prob, "logprob": logprob, "percent": percent}
+        given = {"prob": self.prob, "logprob": logprob, "percent": percent, "rank": self.rank}
         named = [name for name, column in given.items() if column is not None]
         if len(named) > 1:
             raise UsageError(f"--{named[0]} and --{named[1]} are both given", hint="give only one of them")
@@ -68,6 +76,8 @@ class Score:
     """The columns of the prediction: one for the positive class, or one for each class, in class order."""
 
     kind: ScoreKind
+    """Log-odds or logits, probabilities, or a number that only ranks."""
+
     columns: tuple[str, ...]
 
 
@@ -131,6 +141,9 @@ class Binding:
     trials: str | None = None
     """The column with the number of trials of a row, of which `label` counts the positive ones."""
 
+    soft: bool = False
+    """Whether the labels of this table are shares between 0 and 1: a row is two weighted ones, of both classes."""
+
     normalise: bool = False
     """Whether the probabilities of a row are divided by their sum, however far it is from 1."""
 
@@ -161,6 +174,7 @@ class Binding:
             "node_id": self.node_id,
             "normalise": self.normalise,
             **({} if self.trials is None else {"trials": self.trials}),
+            **({"soft": True} if self.soft else {}),
             "notes": list(self.notes),
         }
 
@@ -183,6 +197,7 @@ class Binding:
             weight_kind=d.get("weight_kind") or "importance",
             normalise=bool(d.get("normalise", False)),
             trials=d.get("trials"),
+            soft=bool(d.get("soft", False)),
             notes=tuple(d.get("notes", ())),
         )
         binding._check()

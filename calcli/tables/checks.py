@@ -71,7 +71,7 @@ class Count:
     """Counts good and bad rows, chunk by chunk; counts of parts of a table can be added.
 
     `copies` are the rows that good rows stand for beyond themselves, where weights are counts; `keep_going` says
-    whether there is a result in spite of bad rows.
+    whether there is a result in spite of bad rows. With `halved` each good row is two, as with soft labels.
     """
 
     def __init__(self, name: str, *, keep_going: bool) -> None:
@@ -81,6 +81,7 @@ class Count:
         self.rows_bad = 0
         self.copies = 0
         self.normalised = 0
+        self.halved = False
         self.why: Counter[str] = Counter()
         self.first: tuple[int, str] | None = None
 
@@ -168,12 +169,14 @@ class Tally(Count):
     @property
     def row_numbers(self) -> IntArray | None:
         """The row numbers of the good rows, from 0, each as often as it counts; None if all are good and count once."""
-        if not self.rows_bad and not self._counts:
+        if not self.rows_bad and not self._counts and not self.halved:
             return None
         good = np.ones(self.rows, dtype=np.bool_)
         if self.rows_bad:
             good[np.concatenate(self._bad)] = False
         numbers = np.flatnonzero(good)
+        if self.halved:
+            return np.repeat(numbers, 2)
         return np.repeat(numbers, np.concatenate(self._counts)) if self._counts else numbers
 
 
@@ -189,6 +192,9 @@ class Encoded(Checked):
 
     trials: tuple[IntArray, IntArray] | None = None
     """Of each row, the number of positive trials and of all, where they are counted; the labels are then all 0."""
+
+    share: FloatArray | None = None
+    """The label of each row, where labels are soft; the labels are then all 0, and the weights have no scale yet."""
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -234,9 +240,13 @@ def encode(
     wrong: dict[str, Mask] = {}  # reason: rows that are bad for it
     # 1. score, label or amount, weight, features, node ids; bad rows are marked
     score, prob, rough = _score(frame, score_values(frame, binding) if values is None else values, binding, wrong)
-    indices = target = weight = trials = None
+    indices = target = weight = trials = share = None
     if label and binding.label is not None and binding.trials is not None:
         trials = _trials(frame[binding.label], frame[binding.trials], wrong)
+        indices = np.zeros(len(frame), dtype=np.int64)
+    elif label and binding.label is not None and binding.soft:
+        share = _amount(frame[binding.label], "label", wrong)
+        mark(wrong, "the label is outside [0, 1]", (share < 0.0) | (share > 1.0))
         indices = np.zeros(len(frame), dtype=np.int64)
     elif label and binding.label is not None and binding.regression:
         target = _amount(frame[binding.label], "label", wrong, may_lack=few_labels)
@@ -247,7 +257,7 @@ def encode(
     if label and binding.weight is not None:
         weight = _amount(frame[binding.weight], "weight", wrong)
         mark(wrong, "the weight is negative", weight < 0)
-        weight = binding.weight_scale.apply(weight)
+        weight = weight if binding.soft else binding.weight_scale.apply(weight)
     named = binding.features if features else ()
     columns = {feature.name: feature_column(frame[feature.name], feature, offset, levels) for feature in named}
     node = None if binding.node_id is None else node_ids(frame[binding.node_id])
@@ -260,8 +270,8 @@ def encode(
         weight = None if weight is None else np.where(bad, 0.0, weight)
         target = None if target is None else np.where(bad, 0.0, target)
     normalised = 0 if rough is None else int((rough if bad is None else rough & ~bad).sum())
-    batch = Batch(score, indices, weight, columns, target, node, prob)
-    return Encoded(batch, trials, bad=bad, why=why, first=first, normalised=normalised)
+    batch = Batch(score, indices, weight, columns, target, node, prob, ranks=binding.score.kind == "rank")
+    return Encoded(batch, trials, share, bad=bad, why=why, first=first, normalised=normalised)
 
 
 def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:

@@ -37,10 +37,12 @@ class Labels:
 
     type: LabelType
     values: tuple[Label, ...]
+    soft: bool = False
+    """Whether the labels are shares between 0 and 1, of which the classes are the ends."""
 
 
-def distinct_labels(source: Source, column: str) -> Labels:
-    """The sorted distinct labels, by one pass over the column."""
+def distinct_labels(source: Source, column: str, *, may_be_soft: bool = False) -> Labels:
+    """The sorted distinct labels, by one pass over the column; 0 and 1 where labels may be soft, and are."""
     seen: set[Label | float] = set()
     dtype = source.raw.collect_schema()[column]
     if not (dtype.is_numeric() or dtype in (*TEXT_TYPES, pl.Boolean, pl.Null)):
@@ -52,8 +54,8 @@ def distinct_labels(source: Source, column: str) -> Labels:
         seen.update(chunk[column].cast(pl.String if dtype in TEXT_TYPES else dtype).unique().drop_nulls().to_list())
         if len(seen) > MOST:
             break
-    labels = _from_text(column, seen) if source.text else _from_values(column, dtype, seen)
-    if len(seen) > MOST:  # after the check of the values, whose message is better
+    labels = _from_text(column, seen, may_be_soft) if source.text else _from_values(column, dtype, seen, may_be_soft)
+    if len(seen) > MOST and not labels.soft:  # after the check of the values, whose message is better
         raise DataError(
             f"the label {column!r} has more than {MOST:,} distinct values", hint="name the label with --label"
         )
@@ -62,7 +64,7 @@ def distinct_labels(source: Source, column: str) -> Labels:
     return labels
 
 
-def _from_values(column: str, dtype: pl.DataType, seen: set[Label | float]) -> Labels:
+def _from_values(column: str, dtype: pl.DataType, seen: set[Label | float], may_be_soft: bool) -> Labels:
     if dtype == pl.Boolean:
         return Labels("bool", tuple(value for value in (False, True) if value in seen))
     if dtype in TEXT_TYPES:
@@ -71,20 +73,26 @@ def _from_values(column: str, dtype: pl.DataType, seen: set[Label | float]) -> L
         return Labels("int", tuple(sorted(int(value) for value in seen)))
     numbers = [float(value) for value in seen if not math.isnan(float(value))]
     broken = [value for value in numbers if not value.is_integer()]
+    if broken and may_be_soft:
+        outside = [value for value in numbers if not 0.0 <= value <= 1.0]
+        if not outside:
+            return Labels("float", (0, 1), soft=True)
+        broken = outside
     if broken:
         raise DataError(
-            f"the label {column!r} holds {broken[0]!r}: it looks like a regression target or soft labels",
-            hint="labels are integers, booleans or text; name the label with --label",
+            f"the label {column!r} holds {broken[0]!r}: it looks like a regression target",
+            hint="labels are integers, booleans, text or, for two classes, shares between 0 and 1; "
+            "name the label with --label",
         )
     return Labels("float", tuple(sorted({int(value) for value in numbers})))
 
 
-def _from_text(column: str, seen: Iterable[Label | float]) -> Labels:
+def _from_text(column: str, seen: Iterable[Label | float], may_be_soft: bool) -> Labels:
     """The labels of a text file in their inferred type; among text, "NA" and the like are classes."""
     texts = pl.LazyFrame({column: sorted(map(str, seen))}, schema={column: pl.String})
     dtype = infer_schema(texts)[column]
     values = texts.select(cast_text(column, dtype)).collect()[column]
-    return _from_values(column, dtype, set(values.drop_nulls().to_list()))
+    return _from_values(column, dtype, set(values.drop_nulls().to_list()), may_be_soft)
 
 
 def class_text(label: Label) -> str:

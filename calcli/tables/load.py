@@ -46,6 +46,9 @@ class Loaded:
     rows_normalised: int = 0
     """How many rows have probabilities that were divided by their sum."""
 
+    halved: bool = False
+    """Whether each good row of the table is two, one after the other, as with soft labels."""
+
 
 def load(
     source: Source,
@@ -67,7 +70,17 @@ def load(
     scale = Scale(binding.score) if check_scale and binding.score.columns else None
     wanted = Reading([binding], [scale], features=features, label=label, few_labels=few_labels)
     batch = join_batches([batch for (batch,), _ in read_rows(tally, wanted)])
-    return Loaded(source, binding, batch, tally.rows, tally.rows_bad, tally.row_numbers, tally.copies, tally.normalised)
+    return Loaded(
+        source,
+        binding,
+        batch,
+        tally.rows,
+        tally.rows_bad,
+        tally.row_numbers,
+        tally.copies,
+        tally.normalised,
+        tally.halved,
+    )
 
 
 def judge_scale(source: Source, binding: Binding) -> None:
@@ -98,9 +111,10 @@ def join_batches(batches: list[Batch]) -> Batch:
         for name in ("score", "label", "weight", "target", "prob", "node")
     }
     features = {name: [batch.features[name] for batch in batches] for name in batches[0].features}
+    ranks = batches[0].ranks
     batches.clear()
     joined = {name: _joined(parts.pop(name)) for name in list(parts)}
-    return Batch(**joined, features={name: join_columns(features.pop(name)) for name in list(features)})
+    return Batch(**joined, features={name: join_columns(features.pop(name)) for name in list(features)}, ranks=ranks)
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -9,18 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import polars as pl
 
-from calcli.batch import Batch
-from calcli.tables.arrays import Levels
+from calcli.batch import Batch, IntArray
+from calcli.tables.arrays import Levels, index_order
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.checks import Count, Encoded, Tally, bound_columns, encode, score_values
 from calcli.tables.paths import reading
 from calcli.tables.scales import Scale
 from calcli.tables.source import Source
+from calcli.tables.weights import halves
 
 Total = TypeVar("Total")
 
@@ -104,26 +105,41 @@ class Reading:
         goods = [first if part is parts[0] else replace(part, bad=union.bad).good for part in parts]
         batches = [replace(good, label=first.label, weight=first.weight) for good in goods]
         numbers = None if union.bad is None else np.flatnonzero(~union.bad)
-        # 4. where weights are counts, each row as often as it counts; where trials are counted, a row for each
-        label = None
-        if union.trials is not None:
-            hits, counts = (part if numbers is None else part[numbers] for part in union.trials)
-            label = np.repeat(np.tile([1, 0], len(counts)), np.column_stack([hits, counts - hits]).ravel())
-        elif first.weight is not None and self.bindings[0].weight_kind == "counts":
-            counts = first.weight.astype(np.int64)
-            batches = [replace(batch, weight=None) for batch in batches]
-        else:
-            counts = None
-        if counts is not None:
-            count.repeat(counts)
-            if not counts.any():
+        # 4. rows that stand for several
+        several = self._several(union, first, numbers, count)
+        if several is not None:
+            copies, changes = several
+            if not len(copies):
                 return None
-            repeated = np.repeat(np.arange(len(counts)), counts)
-            batches = [batch.take(repeated) for batch in batches]
-            batches = batches if label is None else [replace(batch, label=label) for batch in batches]
-            numbers = repeated if numbers is None else numbers[repeated]
+            batches = [replace(batch.take(copies), **changes) for batch in batches]
+            numbers = copies if numbers is None else numbers[copies]
         others = frame.select(self.others)
         return batches, others[numbers] if self.others and numbers is not None else others
+
+    def _several(
+        self, chunk: Encoded, good: Batch, numbers: IntArray | None, count: Count
+    ) -> tuple[IntArray, dict[str, Any]] | None:
+        """The places of good rows, each as often as it stands for a row, and the labels and weights of these rows.
+
+        None where each is one. A soft label is two rows, in units of these two; a count is so many, as trials are.
+        """
+        binding = self.bindings[0]
+        some = slice(None) if numbers is None else numbers
+        if chunk.share is not None:
+            count.halved, share = True, chunk.share[some]
+            weight = binding.weight_scale.apply(halves(share, good.weights))
+            pair = [1, 0] if index_order(binding) == binding.classes else [0, 1]
+            return np.repeat(np.arange(len(share)), 2), {"label": np.tile(pair, len(share)), "weight": weight}
+        if chunk.trials is not None:
+            hits, counts = (part[some] for part in chunk.trials)
+            ones = np.tile([1, 0], len(counts))
+            changes: dict[str, Any] = {"label": np.repeat(ones, np.column_stack([hits, counts - hits]).ravel())}
+        elif good.weight is not None and binding.weight_kind == "counts":
+            counts, changes = good.weight.astype(np.int64), {"weight": None}
+        else:
+            return None
+        count.repeat(counts)
+        return np.repeat(np.arange(len(counts)), counts), changes
 
 
 def _union(parts: Sequence[Encoded], bindings: Sequence[Binding]) -> Encoded:

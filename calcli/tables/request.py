@@ -57,6 +57,8 @@ class ColumnsRequest:
     trials: InitVar[str | None] = None
     logprob: InitVar[str | None] = None
     percent: InitVar[str | None] = None
+    rank: InitVar[str | None] = None
+    descending: InitVar[bool | None] = None
     normalise: InitVar[bool | None] = None
     classes: InitVar[tuple[str, ...] | None] = None  # last, where a request has other classes
 

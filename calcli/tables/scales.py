@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast, get_args
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
 from calcli.errors import DataError, check_choice
-from calcli.tables.binding_types import Score, ScoreKind
+from calcli.tables.binding_types import ScaleKind, Score
 from calcli.tables.source import call_in
 
 SLACK = 1e-6
@@ -98,8 +98,9 @@ class Scale:
             instead = f"pass --logit {self._stem(first)}" if self.flags else "a probability is wanted here"
             percent = self.least >= 0.0 and self.greatest <= 100.0
             if percent:
-                instead = f"pass --percent {self._stem(first)}" if self.flags else "divide it by 100"
-                instead += ", if it is a percentage and no other number"
+                stem = self._stem(first)
+                instead = f"pass --percent {stem} if it is one" if self.flags else "divide it by 100, if it is one"
+                instead += f", --rank {stem} if it only ranks, as grades do" if self.flags and stem == first else ""
             raise DataError(
                 f"{first!r} looks like {'percentages' if percent else 'logits'}, not probabilities: "
                 f"{self.outside:,} of {self.rows:,} rows lie outside [0, 1]",
@@ -110,13 +111,13 @@ class Scale:
         return first if len(self.score.columns) == 1 else first.rpartition("_")[0]
 
 
-def kind_of(scores: FloatArray, given: str) -> ScoreKind:
+def kind_of(scores: FloatArray, given: str) -> ScaleKind:
     """The kind of scores in an array: `given`, or else judged by their values; doubtful scores are refused."""
     if given == "prob":
         check_probabilities(scores)
-    check_choice("input", given, ("auto", *get_args(ScoreKind)))
+    check_choice("input", given, ("auto", "logit", "prob"))
     if given != "auto":
-        return cast("ScoreKind", given)
+        return cast("ScaleKind", given)
     rows = scores.reshape(len(scores), -1)
     beyond = outside(rows)
     if not beyond.any():

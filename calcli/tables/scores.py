@@ -136,6 +136,14 @@ def find_scores(names: Sequence[str], flags: Flags, spec: ClassSpec, rows: First
     """The score columns: one candidate, or two if there are logits and probabilities."""
     if flags.prob is not None and flags.logit is not None:
         raise UsageError("--prob and --logit are both given", hint="give only one of them")
+    if flags.rank is not None:
+        if flags.logit is not None:
+            raise UsageError("--rank and --logit are both given", hint="give only one of them")
+        if spec.count is not None and spec.count > 2:
+            raise UsageError(f"--rank is for two classes, and the labels have {spec.count}")
+        if flags.rank not in names:
+            raise DataError(f"--rank: {unknown_name('column', flags.rank, names)}")
+        return [Candidate(Score("rank", (flags.rank,)), flags.rank)]
     for kind, value in (("prob", flags.prob), ("logit", flags.logit)):
         if value is not None:
             inside = score_inside(rows.source, value, cast("ScoreKind", kind), spec)

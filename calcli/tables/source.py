@@ -4,7 +4,7 @@ A `Source` owns the temporary copies of inputs that cannot be read twice, and de
 
 Its columns are those that are stored and those that a path names: ``response.logprobs[0]`` is an item of a list in a
 field of the column ``response``, ``exp(PATH)`` is the probability whose logarithm the path or column holds, and
-``percent(PATH)`` that of which it holds a hundred times.
+``percent(PATH)`` that of which it holds a hundred times; ``minus(PATH)`` is its number with the other sign.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Data: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Fr
 Schema: TypeAlias = Mapping[str, pl.DataType]
 
 ITEM = re.compile(r"\[(-?\d{1,9})\]")
-CALL = re.compile(r"(exp|percent)\((.+)\)", re.DOTALL)
+CALL = re.compile(r"(exp|percent|minus)\((.+)\)", re.DOTALL)
 
 NO_INPUTS = Inputs((), None)
 NO_ARROW_TYPES = ArrowTypes()
@@ -376,7 +376,7 @@ class Computed(NamedTuple):
 
 
 def call_in(name: str) -> tuple[str, str] | None:
-    """The function of ``exp(PATH)`` or ``percent(PATH)``, and the column or path; None for other names."""
+    """The function of ``exp(PATH)``, ``percent(PATH)`` or ``minus(PATH)``, and its path; None of other names."""
     found = CALL.fullmatch(name)
     return None if found is None else (found[1], found[2])
 
@@ -397,6 +397,8 @@ def computed(name: str, schema: Schema) -> Computed | None:
         raise DataError(f"{name}: {inner!r} is {found.dtype}, not a number", hint=hint_inside(inner, found.dtype))
     if function == "exp":
         return Computed(found.values.cast(pl.Float64, strict=False).exp(), pl.Float64())
+    if function == "minus":
+        return Computed(-found.values.cast(pl.Float64, strict=False), pl.Float64())
     numbers = found.values.str.strip_chars(" %") if found.dtype == pl.String else found.values
     return Computed(numbers.cast(pl.Float64, strict=False) / 100.0, pl.Float64())
 

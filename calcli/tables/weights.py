@@ -51,6 +51,15 @@ class WeightScale:
 
 UNSCALED = WeightScale()
 
+LEAST_SHARE = 1e-30
+"""A smaller share is lost in rounding beside the rest of its row, and counts as 0."""
+
+
+def halves(share: FloatArray, weight: FloatArray) -> FloatArray:
+    """The weights of the two rows of each soft label y, one after the other: w y for class 1, w (1 - y) for class 0."""
+    share = np.where(share < LEAST_SHARE, 0.0, share)
+    return (weight[:, None] * np.column_stack([share, 1.0 - share])).ravel()
+
 
 @dataclass(slots=True)
 class WeightSums:

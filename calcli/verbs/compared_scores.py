@@ -51,7 +51,7 @@ class ComparedScore:
     @classmethod
     def of_columns(cls, name: str, source: ScoreSource, binding: Binding) -> ComparedScore:
         """A score that columns hold already."""
-        return cls(name, source, binding, raw_probabilities, odds=raw_odds)
+        return cls(name, source, binding, raw_probabilities, binding.score.kind == "rank", raw_odds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def bind_scores(
     scores = [ComparedScore.of_columns(RAW, ScoreSource("raw"), raw)]
     # Artifacts: their classes must be those of the raw score.
     if len({model.binding.score for model in models.values()}) > 1:
-        flags = replace(flags, prob=None, logit=None)
+        flags = replace(flags, prob=None, logit=None, rank=None)
     of_artifacts = replace(flags, features=None)  # it says what the clusters of CECE are of
     for name, model in models.items():
         _check_labels(name, model.binding, raw, flags)
@@ -195,7 +195,7 @@ def _score_columns(source: Source, flags: Flags, named_scores: NamedScores) -> I
 
     Columns of logits are left out: --score wants probabilities, and the error about the scale says so.
     """
-    bound = {flags.label, flags.weight, flags.prob, flags.logit, "logit"}
+    bound = {flags.label, flags.weight, flags.prob, flags.logit, flags.rank, "logit"}
     bound |= {column for model in named_scores.models.values() for column in model.binding.score.columns}
     for stem in named_scores.columns.values():
         if stem not in bound:
@@ -248,6 +248,8 @@ class EvaluateRequest(ColumnsRequest):
         A score; the differences of the others from it are in the report too, beside those from the raw one.
     metrics
         ``default``, ``all``, or names separated by commas.
+    ordered
+        Whether the classes have an order: then `rps` and `cumulative_ece` are measured too.
     bootstrap
         Replicates for intervals; 0 for none.
     resample_by
@@ -255,6 +257,11 @@ class EvaluateRequest(ColumnsRequest):
         together.
     by
         Columns; the metrics are shown within each of their values too.
+    find_segments
+        The greatest number of segments of each score, rows that fulfil a few conditions on features, in which it is
+        more wrong than elsewhere; 0 looks for none.
+    of_class
+        The class whose segments are looked for; None is the positive one of two, the predicted one of more.
     clusters_from
         A column whose values are the clusters of CECE; None for those of a CCL artifact, or of the features.
     rejection
@@ -286,6 +293,8 @@ class EvaluateRequest(ColumnsRequest):
     bootstrap: int = 0
     resample_by: str | None = None
     by: tuple[str, ...] = ()
+    find_segments: int = 0
+    of_class: str | None = None
     clusters_from: str | None = None
     rejection: bool = False
     every_curve: bool = False
@@ -302,6 +311,7 @@ class EvaluateRequest(ColumnsRequest):
     seed: int = 0
     engine: Engine = "local"
     master: str | None = None
+    ordered: bool = False
 
     @property
     def all_artifacts(self) -> tuple[Given, ...]:
@@ -321,6 +331,7 @@ class EvaluateRequest(ColumnsRequest):
         needs: dict[str, object] = {
             "--bootstrap": self.bootstrap,
             "--by": self.by,
+            "--find-segments": self.find_segments,
             "--drift": self.drift,
             "--resample-by": self.resample_by,
         }

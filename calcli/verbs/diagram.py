@@ -26,7 +26,7 @@ from calcli.tables.passes import Table
 from calcli.tables.request import BadRows, ColumnsRequest, Engine, check_master
 from calcli.tables.source import Data, Source
 from calcli.verbs.clusters import Clustering, by_column
-from calcli.verbs.compared_scores import NamedScores, all_features, bind_scores
+from calcli.verbs.compared_scores import ComparedScore, NamedScores, all_features, bind_scores
 from calcli.verbs.engine import grouped, opened
 from calcli.verbs.score_passes import CurvePass
 from calcli.version import VERSION
@@ -241,6 +241,8 @@ def _tracing(
     if request.engine == "local":
         named.note_links(scores, example, listener)
     binding = scores[0].binding
+    if binding.score.kind == "rank":
+        scores = _without_raw(scores)
     kinds: list[Kind] = [request.kind]
     if every_kind:
         kinds += [kind for kind in PAGE_KINDS if kind != request.kind and not (request.by and kind == "benefit")]
@@ -259,9 +261,22 @@ def _tracing(
         bands=request.bands,
         span=request.span,
     )
-    raw, *others = scores
-    scores = (replace(raw, binding=table.with_weight_scale(binding)), *others)
+    first, *others = scores
+    scores = (replace(first, binding=table.with_weight_scale(scores[0].binding)), *others)
     return CurvePass(scores, [part for _, part in parts], builder)
+
+
+def _without_raw(scores: tuple[ComparedScore, ...]) -> tuple[ComparedScore, ...]:
+    """The scores but the raw one, which only ranks; the first reads labels and weights in its place."""
+    raw, *others = scores
+    if not others:
+        raise UsageError(
+            "--rank names a number that only ranks: it has no probabilities to draw",
+            hint="fit a calibrator, and add --with DIR",
+        )
+    kept = ("label", "weight", "weight_kind", "weight_scale", "trials", "soft")
+    binding = replace(others[0].binding, **{name: getattr(raw.binding, name) for name in kept})
+    return (replace(others[0], binding=binding), *others[1:])
 
 
 def _group_names(

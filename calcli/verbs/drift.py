@@ -332,7 +332,7 @@ def _rates(log: DriftLog, place: int, promise: Promised) -> tuple[Night | None, 
 
 def _of_promise(log: DriftLog, promises: Sequence[Promised]) -> PromiseVerdict:
     """Whether the promise is broken; of several, the one that the leading bet is about."""
-    each = " in each class" if len(promises) > 1 else ""
+    each = f" in each {promises[0].each}" if len(promises) > 1 else ""
     target = f"{promises[0].target}{each}"
     if log.promised is None:
         return PromiseVerdict(target, False, 1.0, None, None)

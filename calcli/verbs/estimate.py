@@ -198,7 +198,7 @@ def _base(
     facts = replace(
         facts_of(loaded.source, binding, (counts[0], counts[1], counts[2]), share),
         weight_sum=float(sum(one.loaded.batch.weights.sum() for one in parts)),
-        units=None if units is None else units_fact(units),
+        units=units_fact(units),
     )
     artifact = None if model is None else str(model.name)
     return report_on("estimate", request.seed, facts, binding, measured, artifact=artifact)

@@ -211,6 +211,8 @@ def explain(request: ExplainRequest, listener: Listener = SILENT) -> Explanation
     _check(model, request)
     with open_source(request.data) as source:
         binding = bind(source, known=model.binding, need_label=False)
+        if binding.score.kind == "rank":
+            raise UsageError(f"{model.name} reads a number that only ranks, which has no raw score to move away from")
         with stage(listener, "reading"):
             batch = load_rows(source, binding, features=True, label=False).batch
     rows, background = _drawn(request, len(batch))

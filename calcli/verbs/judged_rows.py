@@ -199,12 +199,16 @@ def bound(source: Source, request: EstimateRequest, model: CalibratorModel | Non
     source.find(flags.label)
     label = label_column(list(source.columns), flags, known, need=False, source=source)
     features = model is not None and model.needs_features
+    regression = "for the mean of a number: --task regression"
     try:
-        return bind(source, flags, known=known, need_label=label is not None, features=features)
+        binding = bind(source, flags, known=known, need_label=label is not None, features=features)
     except DataError as error:
         if "regression target" in error.message:
-            raise DataError(error.message, hint="for the mean of a number: --task regression") from None
+            raise DataError(error.message, hint=regression) from None
         raise
+    if binding.soft:
+        raise DataError(f"the label {label!r} holds shares between 0 and 1, and not classes", hint=regression)
+    return binding
 
 
 def _amounts(batch: Batch, source: Source) -> FloatArray:

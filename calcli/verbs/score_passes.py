@@ -23,7 +23,7 @@ from calcli.errors import UsageError
 from calcli.metrics.base import Clusters, Scored
 from calcli.metrics.bootstrap import Bootstrap
 from calcli.reports.measuring import Candidate, Measurements, class_weights
-from calcli.reports.schema import Seconds
+from calcli.reports.schema import RAW, Seconds
 from calcli.reports.score_sums import GroupedSums, SummedScores
 from calcli.tables.binding_types import Binding
 from calcli.tables.load import join_batches
@@ -211,6 +211,7 @@ class ScorePass(Pass[ScoreTotal]):
                 held.probs[number].whole(),
                 self._seconds(total, number),
                 odds.whole() if (odds := held.odds[number]).size else None,
+                ranks=score.name == RAW and score.binding.score.kind == "rank",
             )
             for number, score in enumerate(self.rows.scores)
         )
@@ -246,7 +247,8 @@ class _HeldRows:
 
     def wait(self, batches: Sequence[Batch]) -> None:
         for number, waiting in self.waiting.items():
-            waiting.append(replace(batches[number], label=None, weight=None))
+            batch = batches[number]
+            waiting.append(batch if batch.ranks else replace(batch, label=None, weight=None))
 
     def room_for(self, rows: int) -> bool:
         return self.labels.size + rows <= self.most_rows
@@ -266,7 +268,8 @@ class _HeldRows:
             self.weight.append(weight)
         for number, prob in probs.items():
             self.probs[number].append(prob)
-            if (ranked_by := odds[number]) is not None:
+        for number, ranked_by in enumerate(odds):
+            if ranked_by is not None:
                 self.odds[number].append(ranked_by)
 
 
@@ -298,10 +301,11 @@ class CurveTotal:
 
     builder: CurveBuilder
     share: FloatArray
+    rows: int = 0
 
     def __iadd__(self, other: CurveTotal) -> Self:
         self.builder += other.builder
-        self.share = self.share + other.share
+        self.share, self.rows = self.share + other.share, self.rows + other.rows
         return self
 
 
@@ -328,7 +332,10 @@ class CurvePass(Pass[CurveTotal]):
         total.share = total.share + class_weights(label, weight, len(total.share))
         of_scores, of_parts = batches[: len(self.scores)], batches[len(self.scores) :]
         pairs = zip(self.scores, of_scores, strict=True)
-        scored = [Scored(label, score.predict(batch), weight) for score, batch in pairs]
+        # The two rows of a soft label are a unit.
+        units = (total.rows + np.arange(len(label))) // 2 if self.scores[0].binding.soft else None
+        total.rows += len(label)
+        scored = [Scored(label, score.predict(batch), weight, units=units) for score, batch in pairs]
         groups = [
             place == group
             for part, batch in zip(self.parts, of_parts, strict=True)

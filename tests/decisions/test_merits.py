@@ -10,6 +10,7 @@ from calcli.decisions.choice import choose
 from calcli.decisions.goal import DecisionGoal
 from calcli.decisions.measure import Rows, measure
 from calcli.decisions.merits import MERITS, best_threshold, pseudo_values
+from calcli.decisions.targets import Target, certify, decided, expected, grid
 from calcli.errors import UsageError
 
 ORACLES = {
@@ -74,5 +75,32 @@ def test_the_policy_reports_what_it_reaches_on_rows_that_did_not_choose_it() -> 
 def test_a_figure_that_is_not_known_is_refused() -> None:
     with pytest.raises(UsageError, match=r"no figure 'f2'; .*--target 'fpr <= 0\.05'"):
         DecisionGoal(maximize="f2").check()
-    with pytest.raises(UsageError, match="--target excludes --maximize"):
-        DecisionGoal(maximize="f1", target="recall >= 0.5").check()
+    with pytest.raises(UsageError, match=r"needs something that limits it; add --target"):
+        DecisionGoal(maximize="recall").check()
+    with pytest.raises(UsageError, match="--costs excludes --maximize"):
+        DecisionGoal(maximize="f1", costs=(("0", "1"), ((0.0, 1.0), (1.0, 0.0)))).check()
+    with pytest.raises(UsageError, match="leave out --maximize"):
+        DecisionGoal(maximize="f1", target="recall >= 0.5", by="place").check()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_of_the_thresholds_that_reach_a_target_that_with_the_largest_figure_is_chosen(weighted: bool) -> None:
+    """By trying the thresholds of the grid that pass; the largest recall is that of the lowest, as for the target."""
+    some = rows(1500, weighted=weighted, seed=3)
+    for text in ("fpr <= 0.2", "recall >= 0.5"):
+        target, steps = Target.parse(text, 0.95), grid(some.prob)
+        found = decided(some.prob, some.label, steps, some.weight)
+        passed = steps[[*certify(target, found, expected(some.prob, steps, some.weight)).passed]]
+        assert len(passed) > 10
+        values = [ORACLES["f1"](some.label, some.prob >= each, sample_weight=some.weight) for each in passed]
+        choice = choose(DecisionGoal(target=text, maximize="f1", bootstrap=0), some, 0)
+        assert choice.options[0].threshold == passed[int(np.argmax(values))]
+        assert choice.policy is not None
+        assert (choice.policy.target, choice.policy.merit) == (target, "f1")
+        assert choice.bound is not None
+        assert target.missed(*found.worth(target.rate))[steps == choice.options[0].threshold] <= 0.05
+    alone, recall = (
+        choose(DecisionGoal(target="fpr <= 0.2", maximize=maximize), some, 0) for maximize in (None, "recall")
+    )
+    assert (alone.options[0].threshold, alone.bound) == (recall.options[0].threshold, recall.bound)
+    assert alone.options[0].numbers["recall"] == recall.options[0].numbers["recall"]

@@ -11,6 +11,7 @@ from scipy import stats
 from calcli.decisions.choice import choose
 from calcli.decisions.goal import DecisionGoal
 from calcli.decisions.measure import Rows
+from calcli.decisions.policy import GroupRule
 from calcli.decisions.targets import NEVER, RATES, Target, budget_threshold, certify, decided, expected, grid
 from calcli.errors import UsageError
 
@@ -68,6 +69,68 @@ def test_targets_hold_on_new_rows(text: str, failures: float) -> None:
             broken += rate < target.value if target.relation == ">=" else rate > target.value
     assert found > 150
     assert stats.binomtest(broken, 300, failures, alternative="greater").pvalue > 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["fpr <= 0.1", "recall >= 0.7"])
+def test_targets_hold_in_all_groups_at_once(text: str) -> None:
+    """In at most 5 % of 200 draws the true rate of some group is on the wrong side."""
+    target, rng, broken, found = Target.parse(text, 0.95), np.random.default_rng(0), 0, 0
+    for _ in range(200):
+        rows = of_groups(rng, 400)
+        rule = getattr(choose(DecisionGoal(target=text, by="place", bootstrap=0), rows, 0).policy, "rule", None)
+        if rule is not None:
+            found += 1
+            rates = np.array([true_rate(target.rate, threshold) for threshold in rule.thresholds])
+            broken += bool(((rates < target.value) if target.relation == ">=" else (rates > target.value)).any())
+    assert found > 100
+    assert stats.binomtest(broken, 200, 0.05, alternative="greater").pvalue > 0.01
+
+
+def of_groups(rng: np.random.Generator, count: int, groups: int = 2) -> Rows:
+    prob, label = drawn(rng, groups * count)
+    return Rows(prob, label, group=np.arange(groups * count) % groups, groups=tuple("xyz")[:groups])
+
+
+@pytest.mark.parametrize("text", ["fpr <= 0.1", "recall >= 0.7", "precision >= 0.7"])
+def test_each_group_has_the_threshold_of_its_rows_alone(text: str) -> None:
+    rows = of_groups(np.random.default_rng(1), 500, 3)
+    choice = choose(DecisionGoal(target=text, by="place", bootstrap=50), rows, 0)
+    assert choice.policy is not None
+    rule = choice.policy.rule
+    assert isinstance(rule, GroupRule)
+    bounds = []
+    for place, threshold in enumerate(rule.thresholds):
+        own = choose(DecisionGoal(target=text, confidence=1 - 0.05 / 3), rows.taken(rows.group == place), 0)
+        assert own.options[0].threshold == threshold
+        bounds.append(own.bound)
+    assert choice.bound == (min if ">=" in text else max)(bounds)
+    one = choose(DecisionGoal(target=text), rows, 0).options[0]
+    chosen, *groups, all_rows, _ = choice.options
+    assert [option.name for option in groups] == ["  place x", "  place y", "  place z"]
+    assert (all_rows.threshold, rule.unseen, all_rows.numbers) == (one.threshold, one.threshold, one.numbers)
+    price = "precision" if "recall" in text else "recall"
+    (said,) = re.findall(price + r" is (\S+), and (\S+) with one threshold for all: a change of (\S+)", choice.why)
+    own, single, change = map(float, said)
+    yes = rule.yes(rows.prob, rows.group)
+    assert chosen.numbers[price].value == pytest.approx(own, abs=5e-4)
+    assert one.numbers[price].value == pytest.approx(single, abs=5e-4)
+    assert change == pytest.approx(chosen.numbers[price].value - one.numbers[price].value, rel=5e-3, abs=1e-9)
+    assert chosen.numbers["positive-rate"].value == pytest.approx(yes.mean())
+
+
+def test_a_group_that_shows_nothing_gets_no_yes_or_none_is_chosen() -> None:
+    rows = of_groups(np.random.default_rng(1), 500)
+    few = rows.taken((rows.group == 0) | (np.arange(1000) < 20))
+    choice = choose(DecisionGoal(target="precision >= 0.7", by="place"), few, 0)
+    assert choice.policy is not None
+    rule = choice.policy.rule
+    assert isinstance(rule, GroupRule)
+    assert rule.thresholds[1] == NEVER
+    assert "no row of y gets yes" in choice.why
+    refused = choose(DecisionGoal(target="recall >= 0.7", by="place"), few, 0)
+    assert refused.policy is None
+    assert refused.why.startswith("in place y, no threshold has recall >= 0.7 with 97.5 % confidence")
 
 
 @pytest.mark.slow

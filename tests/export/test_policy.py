@@ -43,6 +43,14 @@ def test_sql_decides_as_apply_does(kind: str, scale: Any, fitted: Path) -> None:
     assert duckdb.sql(export(ExportRequest("p", scale=scale, check=50))).fetchall() == []
 
 
+def test_sql_decides_by_group(fitted: Path) -> None:
+    calcli.decide(sites(clicks(seed=1), ["x", "y", None]), artifact="m", output="p", target="fpr <= 0.2", by="site")
+    table = sites(clicks(300, seed=2), ["x", "new", None, "y"])
+    expected = applied("p", table)["decision"]
+    assert in_duckdb(table, ExportRequest("p"))["decision"].to_list() == expected.cast(pl.Float64).to_list()
+    assert duckdb.sql(export(ExportRequest("p", check=50))).fetchall() == []
+
+
 def test_onnx_decides_too(fitted: Path) -> None:
     """`export_onnx` runs the model beside `apply` before it gives it."""
     pytest.importorskip("onnxruntime")

@@ -13,7 +13,7 @@ import pytest
 from calcli.artifacts import store
 from calcli.batch import Batch, SamplingUnits
 from calcli.errors import CalcliError
-from calcli.methods import calibrator, catalog
+from calcli.methods import calibrator, catalog, start
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.spec import MethodSpec
 from calcli.models.held_out import Holdout, predict_held_out, split_rows
@@ -203,6 +203,45 @@ def test_a_weight_of_two_is_the_row_twice(row: MethodSpec, classes: int) -> None
     np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-9, atol=1e-12)
 
 
+@EACH
+@pytest.mark.parametrize("quarters", [4, 1])
+def test_a_soft_label_is_the_rows_that_its_share_is_of(row: MethodSpec, quarters: int) -> None:
+    """Of each row two halves that are a unit: those of labels 0 and 1 are the row, of quarters they are four rows."""
+    if not row.weights or row.family == "graphs":
+        pytest.skip("takes no weights, or weighs rows in its loss; in its graph a row is a row")
+    if quarters == 1 and row.name in ("ccl", "pool"):
+        pytest.skip("the number of rows decides which numbers of clusters, or bins of equal mass, are tried")
+    given = {"binning": "width"} if any(param.name == "binning" for param in row.params) else {}
+    batch, params = ordinary(200), row.resolve(given)
+    share = batch.labels * 4 if quarters == 4 else np.random.default_rng(1).integers(0, 5, 200)
+    ones = (np.arange(4) < share[:, None]).astype(np.int64)[:, ::quarters].ravel()
+    hard = replace(batch.take(np.repeat(np.arange(200), 4 // quarters)), label=ones)
+    soft = replace(batch.take(np.repeat(np.arange(200), 2)), label=np.tile([1, 0], 200))
+    soft = replace(soft, weight=np.column_stack([share, 4 - share]).ravel() / quarters)
+    method, outputs = calibrator.bound_method(row, 2), []
+    for rows, each in ((soft, 2), (hard, 4 // quarters)):
+        state = calibrator.fit(row, replace(rows, units=SamplingUnits(np.arange(len(rows)) // each)), params).state
+        outputs.append(method.predict(state, batch, calibrator.NO_SIDE_INPUTS))
+    np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-9, atol=1e-12)
+
+
+@EACH
+def test_a_score_that_only_ranks_has_a_start(row: MethodSpec) -> None:
+    """The method works on the log-odds of the curve as on any; without a method there is the base rate."""
+    batch = ordinary(160)
+    ranks = replace(batch, score=np.exp(batch.score), ranks=True)
+    model = fitted(row, ranks)
+    assert model.start is not None
+    started = start.apply(model.start, ranks)
+    np.testing.assert_array_equal(model.predict(ranks), fitted(row, started).predict(started))
+    kept = FittedMethod.from_state(row.name, model.to_state(), model.sides)
+    np.testing.assert_array_equal(kept.predict(ranks), model.predict(ranks))
+    if row.name == "identity":
+        np.testing.assert_allclose(model.predict(ranks), batch.labels.mean(), rtol=1e-12)
+    elif row.order == "kept":
+        assert np.corrcoef(started.score.argsort().argsort(), batch.score.argsort().argsort())[0, 1] > 0.999
+
+
 def written(batch: Batch) -> tuple[Batch, Batch]:
     """Rows with their scores given as p, and with the other class as the positive one, given as 1 - p."""
     prob = probabilities(batch.score)
@@ -247,8 +286,7 @@ def test_it_helps_where_the_scores_are_over_confident(row: MethodSpec) -> None:
         assert loss(prob) < 0.9 * raw
 
 
-# Those of a forest are its trees that have not seen the rows: tests/methods/forest.
-@pytest.mark.parametrize("row", [row for row in catalog.specs() if row.chooses and row.name != "forest"])
+@pytest.mark.parametrize("row", [catalog.find("boost")])  # others: tests of forest, mbct and ccl
 @pytest.mark.parametrize(("classes", "rows", "weighted"), [(2, 900, True), (3, 600, False)])
 def test_calibrators_that_a_choice_has_fitted_are_those_of_a_fit(
     row: MethodSpec, classes: int, rows: int, weighted: bool, monkeypatch: pytest.MonkeyPatch

@@ -18,7 +18,8 @@ FEW = Options(views=3)
 
 COUNTED = ("nll", "brier", "d2_nll", "d2_brier", "auc", "prr", "ece", "brier_sum", "net_benefit", "accuracy", "pr_auc",
            "rmsce", "mce", "classwise_ece", "smooth_ece", "ici", "pud", "o_e", "slope", "intercept",
-           "brier_reliability", "brier_resolution", "brier_uncertainty", "cece", "cece_ada", "cece_mce")  # fmt: skip
+           "brier_reliability", "brier_resolution", "brier_uncertainty", "cece", "cece_ada", "cece_mce", "rps",
+           "cumulative_ece")  # fmt: skip
 """Where a weight says how often a row was seen; others take it for how much one row stands for."""
 
 SIDED = {"pr_auc", "pud", "o_e", "net_benefit", "accuracy", "prr", "intercept", "ada_ece", "ece_sweep", "ece_debiased",
@@ -119,6 +120,24 @@ def test_a_row_of_weight_two_is_two_rows(rows, data):
         if name in {"ece", "cece", "cece_ada"}:  # their floors take a weight for how much one row stands for
             weighted, twice = replace(weighted, floor=None), replace(twice, floor=None)
         assert same(weighted, twice), name
+
+
+@briefly
+@given(binary_rows(), st.data())
+def test_a_soft_label_is_the_rows_that_its_share_is_of(rows, data):
+    """Of each row two halves that are a unit: those of labels 0 and 1 are the row, of quarters they are four rows."""
+    place = np.arange(len(rows))
+    halves = replace(rows.take(np.repeat(place, 2)), label=np.tile([1, 0], len(rows)), units=np.repeat(place, 2))
+    own = with_weight(halves, np.column_stack([rows.label, 1 - rows.label]).ravel() * np.repeat(rows.weights, 2))
+    for name in catalog.names():
+        assert same(measured(name, replace(rows, units=place)), measured(name, own)), name
+    share = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(rows), max_size=len(rows))))
+    soft = with_weight(halves, np.column_stack([share, 4 - share]).ravel().astype(float))
+    four = replace(rows.take(np.repeat(place, 4)), label=(np.arange(4) < share[:, None]).astype(int).ravel())
+    four = replace(four, weight=None, units=np.repeat(place, 4))
+    for name in COUNTED:
+        one, other = (replace(measured(name, each), floor=None) for each in (soft, four))
+        assert same(one, other, FLAT.get(name, 1e-9)), name
 
 
 @briefly

@@ -36,7 +36,7 @@ SPARK = "--engine spark"
         (f"evaluate days --by age --resample-by row_id {SPARK}", 2, "--by with --resample-by needs all rows at once"),
         (f"evaluate days --resample-by nobody {SPARK}", 3, "nobody"),
         (f"evaluate days --score w {SPARK}", 3, "looks like percentages, not probabilities"),
-        (f"evaluate days --label w {SPARK}", 3, "it looks like a regression target or soft labels"),
+        (f"evaluate days --label w {SPARK}", 3, "it looks like a regression target"),
         (f"diagram days --binning mass {SPARK}", 2, "--binning mass needs all rows at once"),
         (f"fit days -o x -m platt --bins auto {SPARK}", 2, "--bins auto needs the number of held-out rows"),
         (f"fit days -m platt {SPARK}", 2, "try: -o NAME.platt"),

@@ -318,7 +318,7 @@ def test_classes_of_a_text_file(tmp_path: Path, texts: list[str], kind: str, cla
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([0.5, 1.0], "looks like a regression target or soft labels"),
+        ([0.5, 2.0], "holds 2.0: it looks like a regression target"),
         ([1.0, float("inf")], "looks like a regression target"),
         ([None, None], "has no value in any row"),
         (["a", "b"], "which of the classes 'a' and 'b' is the positive one.*--positive a or --positive b"),

@@ -421,7 +421,11 @@ SHARES = {f"v_{k}": [share] * 25 for k, share in enumerate((0.2, 0.3, 0.5))}
         ("logit", INSIDE, r"'x' looks like probabilities, not logits: all 20 values .*; pass --prob x"),
         ("logit", SHARES, r"looks like probabilities.*--prob v"),
         ("prob", [-1.0, 2.0, 3.0, 0.5], r"'x' looks like logits, not probabilities: 3 of 4 rows .*; pass --logit x"),
-        ("prob", [0.0, 20.0, 99.0, 100.0], r"'x' looks like percentages, .*; pass --percent x, if it is a percentage"),
+        (
+            "prob",
+            [0.0, 20.0, 99.0, 100.0],
+            r"'x' looks like percentages, .*; pass --percent x if it is one, --rank x if",
+        ),
         ("prob", {"v_0": [1.0, -3.0], "v_1": [-5.0, 3.0], "v_2": [0.0, 0.0]}, r"--logit v"),
     ],
 )

@@ -120,7 +120,7 @@ def fitted(method: str = "platt", **settings: Any) -> Any:
 
 @pytest.mark.parametrize("column", sorted(set(FLAGS) - {"features", "ignore", "classes", "weight_kind"}))
 def test_a_column_named_by_itself_is_that_of_the_flags(column: str) -> None:
-    given: Any = {column: "c"} | ({"trials": "n"} if column == "positives" else {})
+    given: Any = {column: "c"} | {"positives": {"trials": "n"}, "descending": {"rank": "r"}}.get(column, {})
     for kind in (FitRequest, EvaluateRequest, ApplyRequest, DecideRequest, DiagramRequest, CompareRequest):
         needed: Any = {"data": "d"} | ({"artifact": "a"} if kind is ApplyRequest else {})
         assert kind(**needed, **given).flags == calcli.Flags(**given)

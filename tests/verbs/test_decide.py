@@ -23,13 +23,16 @@ from tests.support.reports import ANSWERS_SCHEMA, REPORT_SCHEMA
 from tests.support.samples import breeds, clicks
 
 VALID = Path("valid.parquet")
+CITY = pl.int_range(pl.len()).mod(3).replace_strict({0: "x", 1: "y", 2: None})
 
 
 @pytest.fixture(scope="module")
 def calibrator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("calibrator")
     calcli.fit(clicks(), method="platt", output=folder / "m")
-    clicks(3000, seed=1).with_columns(amount=pl.col("w") * 10, knowledge=pl.col("w") - 1).write_parquet(folder / VALID)
+    clicks(3000, seed=1).with_columns(amount=pl.col("w") * 10, knowledge=pl.col("w") - 1, city=CITY).write_parquet(
+        folder / VALID
+    )
     return folder
 
 
@@ -45,7 +48,7 @@ def run(**options: object):
 
 def fresh(seed: int = 2, rows: int = 4000) -> tuple[pl.DataFrame, np.ndarray]:
     """New rows, and whether they are positive."""
-    table = clicks(rows, seed=seed).with_columns(knowledge=pl.col("w") - 1, amount=pl.col("w"))
+    table = clicks(rows, seed=seed).with_columns(knowledge=pl.col("w") - 1, amount=pl.col("w"), city=CITY)
     return table, table["label"].to_numpy()
 
 
@@ -62,6 +65,8 @@ ASKED = {
     "budget": {"budget": 300},
     "left open": {"cost_fp": 1.0, "cost_fn": 2.0, "abstain": 0.3},
     "coverage": {"coverage": 0.8, "uncertainty": "knowledge"},
+    "groups": {"target": "precision >= 0.5", "by": "city"},
+    "figure": {"target": "fpr <= 0.2", "maximize": "recall"},
     "sets": {"sets": 0.9, "by_class": True},
 }
 
@@ -101,6 +106,14 @@ def test_from_rows_to_decisions_to_what_they_are_worth(kind: str, fitted: Path) 
         scale = table["amount"].to_numpy() if kind == "each row" else np.ones(len(label))
         paid = np.where(yes, 1.0 * (label == 0), 5.0 * scale * (label > 0))
         assert numbers["cost"] == pytest.approx(paid.mean())
+
+
+def test_a_promise_to_each_group_is_tested_night_after_night(fitted: Path) -> None:
+    run(target="precision >= 0.5", by="city")
+    report = calcli.evaluate(fresh()[0], artifacts=("valid.policy",), drift="valid.policy")
+    assert report.drift is not None
+    assert report.to_json()["drift"]["promise"]["target"] == "precision >= 0.5 in each city"
+    assert report.to_json()["decisions"][0]["promise"]["target"] == "precision >= 0.5 in each city"
 
 
 def test_costs_of_the_options(fitted: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, SamplingUnits, SideInputs
-from calcli.expressions import Inputs, Terms
+from calcli.expressions import Inputs, Term, Terms
 from calcli.methods.base import SETTINGS, Params, Sums, SumsMethod, candidates, number
 from calcli.numeric import curves
 from calcli.numeric.curves import Points, Sample
@@ -64,18 +64,27 @@ class Spline(SumsMethod):
         return {"knots": SCORES, "pieces": Numbers(("n+1", "4"))}
 
     def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
-        pieces = state.array("pieces")
-        piece, d = locate(state.array("knots"), batch.score)
-        one, first, second, third = pieces.T
-        return sigmoid(one[piece] + d * (first[piece] + d * (second[piece] + d * third[piece])))
+        return sigmoid(curve(state, batch.score))
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
-        z, knots = score[0], state.array("knots")
-        curve = []
-        for origin, (one, first, second, third) in zip(np.append(knots[0], knots), state.array("pieces"), strict=True):
-            d = z - float(origin)
-            curve.append(float(one) + d * (float(first) + d * (float(second) + float(third) * d)))
-        return (terms.sigmoid(terms.steps(z, knots, curve, "right")),)
+        return (terms.sigmoid(curve_terms(state, score[0])),)
+
+
+def curve(state: State, score: FloatArray) -> FloatArray:
+    """The log-odds g(z)."""
+    piece, d = locate(state.array("knots"), score)
+    one, first, second, third = state.array("pieces").T
+    log_odds: FloatArray = one[piece] + d * (first[piece] + d * (second[piece] + d * third[piece]))
+    return log_odds
+
+
+def curve_terms(state: State, z: Term) -> Term:
+    """The log-odds g(z) as a term."""
+    knots, pieces = state.array("knots"), []
+    for origin, (one, first, second, third) in zip(np.append(knots[0], knots), state.array("pieces"), strict=True):
+        d = z - float(origin)
+        pieces.append(float(one) + d * (float(first) + d * (float(second) + float(third) * d)))
+    return terms.steps(z, knots, pieces, "right")
 
 
 @dataclass(frozen=True)
