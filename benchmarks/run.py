@@ -158,6 +158,10 @@ BENCHMARKS = (
         "log-loss and of Cox's slope.",
     ),
     Benchmark(
+        "kinds", "statistics/kinds.py", "Scores of other kinds: how often claims hold",
+        "The claims of docs/statistics.md on U-shaped scores, those of a tree, deciles, heavy tails, wide, rare.",
+    ),
+    Benchmark(
         "drift", "statistics/drift.py", "Drift: false alarms, and nights until it is seen",
         "Simulations of `evaluate --drift` over many nights, with and without an effect that a night's rows share.",
     ),
@@ -175,6 +179,11 @@ BENCHMARKS = (
         "groups", "statistics/groups.py", "Groups: false alarms, and what is found",
         "Simulated tables with groups: how often calibrated scores have any group with an adjusted p-value of at most "
         "0.05, and how often one wrong group is found.",
+    ),
+    Benchmark(
+        "segments", "statistics/segments.py", "Segments: false ones, and what is found",
+        "How often `--find-segments` finds a segment in a calibrated score, and how often one that was planted.",
+        ("{data}",), ("mcgrad",),
     ),
     Benchmark(
         "units", "statistics/units.py", "Units: intervals and p-values where rows belong together",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from calcli.diagrams.curve_sums import CurveBuilder
+from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.diagrams.curves import FINDINGS
 from calcli.metrics.base import Scored
 from calcli.metrics.diagnosis import Diagnosis

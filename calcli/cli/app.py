@@ -60,7 +60,7 @@ calcli uncertainty evaluate test.csv --with train.sglb --ood other.csv""",
 }
 """The examples of the program and of its groups."""
 
-_USUAL = {"--rules": "20"}
+_USUAL = {"--rules": "20", "--find-segments": "5"}
 """The numbers of options that may stand without one."""
 
 _NAMES = {"help_option_names": ["-h", "--help"]}

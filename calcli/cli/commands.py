@@ -61,9 +61,9 @@ def apply(arguments: Arguments, console: Console) -> Answer | None:
 
 
 @command("""
-    READING COLUMNS NODE_ID EVALUATED_EDGES WITH SCORES VERSUS METRICS ORDERED BINNED CONVENTION MVCE BIN_SIZE IN_SAMPLE
-    BOOTSTRAP RESAMPLE_BY BY CLUSTERS_FROM REJECTION BASELINE DRIFT DRIFT_STATE FAIL_IF ALLOW_NULL SEED REPORT_FILE
-    HTML FORMAT CLUSTER GENERAL
+    READING COLUMNS ROLES NODE_ID EVALUATED_EDGES WITH SCORES VERSUS METRICS ORDERED BINNED CONVENTION MVCE BIN_SIZE
+    IN_SAMPLE BOOTSTRAP RESAMPLE_BY BY FIND_SEGMENTS OF_CLASS CLUSTERS_FROM REJECTION BASELINE DRIFT DRIFT_STATE
+    FAIL_IF ALLOW_NULL SEED REPORT_FILE HTML FORMAT CLUSTER GENERAL
 """)
 def evaluate(arguments: Arguments, console: Console) -> Answer:
     """Measure scores before and after calibration.
@@ -77,6 +77,7 @@ def evaluate(arguments: Arguments, console: Console) -> Answer:
     calcli evaluate test.parquet --with train.platt --with new=train.isotonic
     calcli evaluate test.parquet --with a.platt --with b.beta --versus a.platt
     calcli evaluate test.parquet --with train.platt --bootstrap 1000 --by country
+    calcli evaluate test.parquet --find-segments --fail-if 'segments.gap > 0.05'
     calcli evaluate test.parquet --with train.platt --fail-if 'nll.diff > 0'
     calcli evaluate test.parquet --with train.ccl --rejection --html report.html
     calcli evaluate scored.parquet --score calibrated --score old=calibrated_2025
@@ -96,8 +97,8 @@ def evaluate(arguments: Arguments, console: Console) -> Answer:
 
 
 @command("""
-    READING COLUMNS NODE_ID NEW_EDGES WITH SCORES KIND CLASS BY BINS BINNING BANDS PICTURE_OUTPUT PICTURE_FORMAT
-    FORMAT CLUSTER GENERAL
+    READING COLUMNS NODE_ID NEW_EDGES WITH SCORES KIND LEAST MOST AXIS CLASS BY BINS BINNING BANDS PICTURE_OUTPUT
+    PICTURE_FORMAT FORMAT CLUSTER GENERAL
 """)
 def diagram(arguments: Arguments, console: Console) -> None:
     """Draw reliability diagrams: predicted probabilities against observed rates.
@@ -110,6 +111,7 @@ def diagram(arguments: Arguments, console: Console) -> None:
     calcli diagram test.parquet
     calcli diagram test.parquet --with train.platt --kind smooth
     calcli diagram test.parquet --with train.platt -o reliability.png
+    calcli diagram test.parquet --with new --kind benefit --from .05 --to .4
     calcli diagram test.parquet --with train.platt --by device
     calcli diagram test.csv --class all -o reliability.html
     """

@@ -34,7 +34,7 @@ def metrics(incomplete: str) -> list[str]:
     """The last name of a list with commas."""
     from calcli.metrics import catalog
 
-    return _last_of_list(incomplete, ("default", "all"), catalog.names())
+    return _last_of_list(incomplete, ("default", *catalog.SETS, "all"), catalog.names())
 
 
 def gate(incomplete: str) -> list[str]:

@@ -206,7 +206,7 @@ RESAMPLE_BY = check(
 ORDER_BY = check("--order-by COLUMN", "A time column: each row is predicted only from earlier rows.")
 METRICS = check(
     "--metrics A,B,...",
-    "default, all, or a list of names; `calcli metrics` shows them.",
+    "default, clinical, all, or a list of names; `calcli metrics` shows them.",
     "default",
     complete=complete.metrics,
     show_default=False,
@@ -217,9 +217,32 @@ BINS = check(
 BINNING = check("--binning width|mass", "Bins of equal width, or of equal mass.", "width")
 KIND = check(
     "--kind KIND",
-    "reliability: bars; smooth: a smoothed curve; rejection: the error rate when the least certain rows are left out.",
+    "reliability: bars; corp: an isotonic curve, without bins; smooth: a smoothed curve; rejection: the error rate "
+    "when the least certain rows are left out; benefit: the net benefit of decisions by each threshold; murphy: the "
+    "cost of their mistakes.",
     "reliability",
-    kind=Literal["reliability", "smooth", "rejection"],
+    kind=Literal["reliability", "corp", "smooth", "rejection", "benefit", "murphy"],
+)
+LEAST = check(
+    "--from THRESHOLD",
+    "The least threshold of benefit and murphy.",
+    field="least",
+    kind=float,
+    bounds=(0.0, 1.0),
+    only="diagram",
+)
+MOST = check(
+    "--to THRESHOLD",
+    "The greatest threshold of benefit and murphy.",
+    field="most",
+    kind=float,
+    bounds=(0.0, 1.0),
+    only="diagram",
+)
+AXIS = check(
+    "--axis auto|prob|logit|log",
+    "The scale of the axes; auto takes log where nearly all scores are small, and logit where they are near 1.",
+    "auto",
 )
 CLASS = check(
     "--class NAME|top|all",
@@ -265,6 +288,20 @@ BY = check(
     "Columns whose groups are reported separately; numbers in bins (age:10), dates by hour, day, week, month or year "
     "(when:month), and crosses (device*country).",
     convert=to.names_or_empty,
+)
+FIND_SEGMENTS = check(
+    "--find-segments N",
+    "Find up to N segments of each score, such as 'device = tablet and age > 54', in which it is wrong; 5 where no N "
+    "is given.",
+    0,
+    bounds=(0, 50),
+    show_default=False,
+)
+OF_CLASS = check(
+    "--class NAME",
+    "The class whose segments are found; by default the positive one of two, the predicted one of more.",
+    field="of_class",
+    only="evaluate",
 )
 BASELINE = check("--baseline FILE", "An earlier report (--format json) to compare every number with.")
 DRIFT = check(

@@ -73,7 +73,7 @@ def small(curves: Sequence[Curve], screen: Screen) -> list[str]:
 def _readings(result: DiagramResult, screen: Screen) -> list[str]:
     """The captions of a picture that is in a file."""
     lines: list[str] = []
-    for curve in result.shown:
+    for curve in (one for one in result.shown if not one.plain):
         label = "" if curve.of is None else f", {result.label} = {curve.of}"
         lines += wrapped(f"{curve.score}{label}: {caption(curve).text}", screen.prose)
     return lines

@@ -22,7 +22,7 @@ from calcli.cli.screen import (
     wrapped,
 )
 from calcli.models.policy import IN_PLACE
-from calcli.reporting import decisions, estimates, facts, tables, verdict
+from calcli.reporting import decisions, estimates, facts, segments, tables, verdict
 from calcli.reporting.tables import Findings, Table
 from calcli.reporting.typesetting import GLUE, number, signed
 from calcli.reporting.verdict import DECISIVE, Verdict
@@ -108,7 +108,7 @@ def evaluated(report: Report) -> Answer:
     """The report; a no where a gate failed, the calibration has drifted or a policy breaks its promise."""
 
     def lines(screen: Screen) -> list[str]:
-        shown = [*measured(report, screen), *groups(report, screen)]
+        shown = [*measured(report, screen), *groups(report, screen), *_segments(report, screen)]
         for each in tables.rejection(report):
             shown += _titled(each, wrapped(each.title, screen.prose), screen)
         more = changes, _gates, _drift, _policies
@@ -290,6 +290,22 @@ def groups(report: Report, screen: Screen) -> list[str]:
         more = [("more", f"{', '.join(hidden)}, on a wider screen or with --format")] if hidden else []
         lines += ["", *notes([*tables.GROUP_TERMS, *more], screen)]
     return lines
+
+
+def _segments(report: Report, screen: Screen) -> list[str]:
+    """For each score whether segments were found, and a table of them without its last columns where it is too wide."""
+    lines: list[str] = []
+    for sentence in segments.sentences(report):
+        lines += ["", *wrapped(sentence, screen.prose)]
+    hidden: dict[str, None] = {}
+    for _, each in segments.tables(report):
+        widths = range(len(each.header), segments.FEWEST - 1, -1)
+        shown, rows = widest_fitting((each.first(width) for width in widths), screen)
+        hidden |= dict.fromkeys(each.header[len(shown.header) :])
+        lines += ["", screen.bold(each.title), *rows]
+    terms = [(name, meaning) for name, meaning in segments.terms(report) if name not in hidden]
+    more = [("more", f"{', '.join(hidden)}, on a wider screen or with --format")] if hidden else []
+    return [*lines, "", *notes([*terms, *more], screen)] if terms else lines
 
 
 def _ever_fewer_metrics(shown: Table) -> Iterator[Table]:

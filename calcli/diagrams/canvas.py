@@ -5,11 +5,12 @@ Which colour a role has, and whether there are any colours, is for the command l
 
 from __future__ import annotations
 
-import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import groupby, zip_longest
 from typing import NamedTuple
+
+from calcli.diagrams.layout import lines
 
 BRAILLE = 0x2800
 DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
@@ -86,10 +87,9 @@ def shortened(text: str, width: int) -> str:
 
 def wrapped(text: str, width: int, first: str = "", ink: str = "") -> list[Line]:
     """A paragraph; the words `first` at its beginning have an ink of their own."""
-    wide = cells(first) - len(first)
-    lines = textwrap.wrap(f"{first}{text}", max(width - wide, 10)) or [""]
-    marked = len(first) if lines[0].startswith(first) else 0
-    return [[Piece(lines[0][:marked], ink), Piece(lines[0][marked:])], *([Piece(line)] for line in lines[1:])]
+    found = lines(f"{first}{text}", max(width, 10), cells)
+    marked = len(first) if found[0].startswith(first) else 0
+    return [[Piece(found[0][:marked], ink), Piece(found[0][marked:])], *([Piece(line)] for line in found[1:])]
 
 
 def beside(blocks: Sequence[Sequence[Line]], gap: int) -> list[Line]:

@@ -1,4 +1,4 @@
-"""Charts: several lines over one x axis, which begins at 0 as the y axis does.
+"""Charts: several lines over one x axis.
 
 One kind shows how the error rate falls as rows are rejected. The others are of decisions by a threshold on labelled
 rows: their cost, their benefit, their rates, and the errors left. Rows with at least that probability get yes.
@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.diagrams.curves import Bands, Curve, Point, axes, axis_end, band_text, caption
+from calcli.diagrams.axis import Axis, rounded_up
+from calcli.diagrams.curves import REACHED, Bands, Curve, Point, axes, axis_end, band_text, caption
 from calcli.state import Json
 
 
@@ -44,9 +46,9 @@ class Chart:
     tracks: tuple[Track, ...]
     x_name: str
     y_name: str
-    right: float
-    top: float
-    """`right`, `top`: the ends of the axes. Values above are drawn at the top, values below 0 at the bottom."""
+    x: Axis
+    y: Axis
+    """`x`, `y`: the axes. Values beyond the ends of `y` are drawn there."""
 
     title: str = ""
     drawn: Literal["rejection", "chart"] = "chart"
@@ -69,7 +71,7 @@ class Chart:
         return replace(self, tracks=tuple(replace(track, points=self._within(track.points)) for track in self.tracks))
 
     def _within(self, points: Sequence[Point]) -> tuple[Point, ...]:
-        inside = [place for place, point in enumerate(points) if 0.0 <= point.y <= self.top]
+        inside = [place for place, point in enumerate(points) if self.y.begin <= point.y <= self.y.end]
         return tuple(points[inside[0] : inside[-1] + 1]) if inside else ()
 
 
@@ -77,7 +79,66 @@ def rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Chart:
     """The error rates of all scores in one chart."""
     tracks = tuple(Track(curve.score, curve.points, caption(curve).because) for curve in curves)
     band = "" if bands == "none" else band_text(bands)
-    return Chart(tracks, *axes(curves[0], label), 1.0, axis_end(curves), drawn="rejection", band=band)
+    return Chart(tracks, *axes(curves[0], label), Axis(1.0), Axis(axis_end(curves)), drawn="rejection", band=band)
+
+
+def curve_charts(curves: Sequence[Curve], label: str, bands: Bands) -> list[Chart]:
+    """The charts of curves that have no panels."""
+    if curves[0].kind == "rejection":
+        return [rejections(curves, label, bands)]
+    found: list[Chart] = []
+    for of, group in groupby(curves, key=lambda curve: curve.of):
+        members = list(group)
+        alone = [curve for curve in members if curve.versus is None]
+        name = f" of {label} = {of}" if of is not None and len({curve.of for curve in curves}) > 1 else ""
+        found.append(_by_threshold(alone, f"{THRESHOLD_TITLES[curves[0].kind]}{name}"))
+        if apart := [curve for curve in members if curve.versus is not None]:
+            found.append(_differences(apart, f"{found[-1].title}, less that of {apart[0].versus}", bands, found[-1].x))
+    return found
+
+
+THRESHOLD_TITLES = {"benefit": "Net benefit", "murphy": "Cost of mistakes"}
+
+
+def _by_threshold(curves: Sequence[Curve], title: str) -> Chart:
+    """Decisions by each score, and those without a score."""
+    thresholds = [point.x for point in curves[0].points]
+    x = Axis(1.0)
+    if thresholds and thresholds[0] > 1e-4:
+        x = Axis(thresholds[-1], thresholds[0])
+    elif thresholds:
+        reached = [one.x for curve in curves for one in curve.points if one.n >= REACHED * curve.total > 0.0]
+        x = Axis(min(rounded_up(max(reached, default=1.0)), 1.0))
+    if thresholds and curves[0].scale not in {None, "prob"}:
+        x = Axis(min(x.end, thresholds[-1]), thresholds[0], curves[0].scale or "prob")
+    tracks = tuple(
+        Track(curve.score, _inside(curve, x), "" if curve.plain else _noted(curve), plain=curve.plain)
+        for curve in sorted(curves, key=lambda curve: curve.plain)
+    )
+    top = rounded_up(max([1e-6, *(point.y for track in tracks for point in track.points)]))
+    low = min([0.0, *(point.y for track in tracks if not track.plain for point in track.points)])
+    return Chart(tracks, *axes(curves[0], ""), x, Axis(top, -top / 5.0 if low < 0.0 else 0.0), title)
+
+
+def _differences(curves: Sequence[Curve], title: str, bands: Bands, x: Axis) -> Chart:
+    """How much more decisions by each score are worth, or cost, than those by the first."""
+    tracks = tuple(Track(curve.score, _inside(curve, x), _noted(curve)) for curve in curves)
+    points = [point for track in tracks for point in track.points]
+    ends = [0.0, *(end for one in points for end in (one.y, one.lo, one.hi) if end is not None)]
+    y = Axis(rounded_up(max(*ends, 1e-6)), -rounded_up(max(*(-end for end in ends), 1e-6)))
+    none = Track("no difference", tuple(Point(at, 0.0, 0.0) for at in (x.begin, x.end)), plain=True)
+    band = "" if bands == "none" else "95 % interval of the difference"
+    x_name, y_name = axes(curves[0], "")
+    return Chart((*tracks, none), x_name, f"difference in {y_name}", x, y, title, band=band)
+
+
+def _inside(curve: Curve, x: Axis) -> tuple[Point, ...]:
+    return tuple(point for point in curve.points if x.begin <= point.x <= x.end)
+
+
+def _noted(curve: Curve) -> str:
+    said = caption(curve)
+    return f": {said.answer if curve.kind == 'murphy' else said.answer.lower()}{said.because}"
 
 
 STEPS = 200
@@ -153,12 +214,6 @@ def thresholds_of(probs: Iterable[FloatArray], chosen: Iterable[float]) -> Float
     return np.append(np.union1d(np.linspace(0.0, min(end, 1.0), STEPS + 1), marks), np.nextafter(1.0, 2.0))
 
 
-def rounded_up(value: float) -> float:
-    """1, 1.5, 2, 3, 5 or 8 times a power of ten, at least `value`."""
-    power = 10.0 ** math.floor(math.log10(max(value, 1e-9)))
-    return next(round(power * step, 12) for step in (1, 1.5, 2, 3, 5, 8, 10, 20) if value <= power * step * (1 + 1e-9))
-
-
 def decision_charts(
     scores: Sequence[AtThresholds],
     chosen: Mapping[str, float],
@@ -216,14 +271,15 @@ def _risks(risks: Sequence[tuple[float, float, float]], confidence: float) -> Ch
     note = f": the most that all may be at once, with {confidence:g}"
     tracks = (Track("error rate", _points(shares, errors)), Track("bound", _points(shares, bounds), note, plain=True))
     names = ("share of the rows that are decided", "error rate among them")
-    return Chart(tracks, *names, 1.0, min(rounded_up(float(bounds.max())), 1.0), "Risk and coverage")
+    return Chart(tracks, *names, Axis(1.0), Axis(min(rounded_up(float(bounds.max())), 1.0)), "Risk and coverage")
 
 
 def _chart(
     title: str, y_name: str, tracks: Sequence[Track], score: AtThresholds, top: float, marks: Mapping[str, float]
 ) -> Chart:
     named = tuple((threshold, name) for name, threshold in marks.items())
-    return Chart(tuple(tracks), THRESHOLD, y_name, float(score.thresholds[-2]), top, title, marks=named)
+    x, y = Axis(float(score.thresholds[-2])), Axis(top)
+    return Chart(tuple(tracks), THRESHOLD, y_name, x, y, title, marks=named)
 
 
 def _track(name: str, score: AtThresholds, values: FloatArray, marks: Mapping[str, float]) -> Track:

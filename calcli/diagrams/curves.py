@@ -10,12 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
+from calcli.diagrams.axis import LEAST, Axis, Scale
 from calcli.metrics.diagnosis import Diagnosis
 from calcli.state import Json
 
-Kind: TypeAlias = Literal["reliability", "smooth", "rejection"]
+Kind: TypeAlias = Literal["reliability", "corp", "smooth", "rejection", "benefit", "murphy"]
+PAGE_KINDS: tuple[Kind, ...] = ("reliability", "corp", "smooth", "rejection", "benefit")
+"""The kinds of curves that a page shows, in the order of its switches."""
+
 Binning: TypeAlias = Literal["width", "mass"]
 Bands: TypeAlias = Literal["consistency", "bootstrap", "none"]
 
@@ -27,11 +32,14 @@ class Point:
     x: float
     y: float
     """`x`, `y`: reliability: the mean prediction, and the share that came true. Rejection: the share of rows that are
-    rejected, and the error rate of the rows that are kept.
+    rejected, and the error rate of the rows that are kept. Benefit, murphy: the threshold, and what decisions by it are
+    worth or cost, a row.
     """
 
     n: float
-    """How many rows it stands for, or how much weight. Smooth curve: rows per unit of probability."""
+    """How many rows it stands for, or how much weight. Benefit, murphy: the rows that get yes, or, of a difference,
+    those that two scores decide otherwise.
+    """
 
     lo: float | None = None
     hi: float | None = None
@@ -66,7 +74,8 @@ class Curve:
 
     error: float = 0.0
     """The picture in one number: the mean gap between prediction and rate (reliability: the ECE of these bins; smooth:
-    the smooth ECE), or the error rate before anything is rejected.
+    the smooth ECE), what isotonic recalibration takes off the Brier score (corp), the error rate before anything is
+    rejected, or the Brier score (murphy).
     """
 
     total: float = 0.0
@@ -88,36 +97,91 @@ class Curve:
     loss: str = "error rate"
     """What the y of a rejection curve is."""
 
+    counts: tuple[tuple[float, float, float], ...] = ()
+    """Of curves without bins: where each cell that holds rows begins and ends, and how many it holds."""
+
+    versus: str | None = None
+    """The score from which this one differs by y; None for a curve by itself."""
+
+    plain: bool = False
+    """Whether it is no score, but there to compare scores with."""
+
+    rate: float = 0.0
+    """Benefit, murphy: the share of positive rows."""
+
+    scale: Scale | None = None
+    """The scale of the axes that was asked for; None chooses it."""
+
+    @property
+    def masses(self) -> list[tuple[float, float]]:
+        """Where rows are: probabilities that rise, and how many rows are at each or just below."""
+        if self.counts:
+            return [(end, n) for _, end, n in self.counts]
+        return [(point.x, point.n) for point in self.points]
+
+    @property
+    def charted(self) -> bool:
+        """Whether it is a line in a chart with others, and has no panel of its own."""
+        return self.kind == "rejection" or self.by_threshold
+
+    @property
+    def by_threshold(self) -> bool:
+        """Whether it is over thresholds of decisions."""
+        return self.kind in {"benefit", "murphy"}
+
     @property
     def chance(self) -> bool:
         """Whether chance alone can make all gaps."""
         return self.diagnosis is None or self.diagnosis.chance
 
-    @property
-    def densities(self) -> list[float]:
-        """Rows per unit of probability at each point."""
-        if not self.edges:
-            return [point.n for point in self.points]
-        spans = (end - begin for begin, end in self.edges)
-        return [point.n / span if span > 0 else point.n for point, span in zip(self.points, spans, strict=True)]
+    def heights(self, axis: Axis) -> list[tuple[float, float, float]]:
+        """Where each bar of the histogram begins and ends, and its height: rows over the part of the axis they take.
+
+        Bars are the bins; where there are none, cells, put together until they are no narrower than `NARROWEST`.
+        """
+        if self.edges:
+            cells = [(*edge, point.n) for edge, point in zip(self.edges, self.points, strict=True)]
+            return [(begin, end, n / (axis.share(end) - axis.share(begin) or 1.0)) for begin, end, n in cells]
+        bars: list[tuple[float, float, float]] = []
+        for begin, end, n in self.counts:
+            last = axis.share(bars[-1][1]) - axis.share(bars[-1][0]) if bars else 1.0
+            if last < NARROWEST and axis.share(end) - axis.share(bars[-1][0]) < 2.0 * NARROWEST:
+                bars[-1] = (bars[-1][0], end, bars[-1][2] + n)
+            else:
+                bars.append((begin, end, n))
+        wide = ((begin, end, max(axis.share(end) - axis.share(begin), NARROWEST), n) for begin, end, n in bars)
+        return [(begin, end, n / width) for begin, end, width, n in wide]
 
     def to_json(self) -> list[dict[str, Json]]:
         """The points, as the report has them."""
         named: dict[str, Json] = {"score": self.score, "class": self.of}
         if self.by is not None:
             named["by"] = self.by
+        if self.versus is not None:
+            named["versus"] = self.versus
         return [named | {"x": one.x, "y": one.y, "n": one.n, "lo": one.lo, "hi": one.hi} for one in self.points]
+
+
+def runs(points: Sequence[Point]) -> Iterable[list[Point]]:
+    """Neighbours on one side that are all beyond chance, or none of them; each run with the first point of the next."""
+    parts = [list(run) for _, run in groupby(points, key=lambda point: (point.side, point.off))]
+    for place, part in enumerate(parts):
+        yield part + (parts[place + 1][:1] if place + 1 < len(parts) else [])
 
 
 def by_kind(curves: Iterable[Curve]) -> Mapping[str, list[dict[str, Json]]]:
     """The ``curves`` of a report: all points, by kind of curve."""
     points: dict[str, list[dict[str, Json]]] = {"reliability": [], "rejection": []}
     for one in curves:
-        points["rejection" if one.kind == "rejection" else "reliability"] += one.to_json()
+        key = "reliability" if one.kind == "smooth" else one.kind
+        points.setdefault(key, []).extend(one.to_json())
     return points
 
 
-Finding: TypeAlias = Literal["chance", "high", "low", "over", "under", "mixed", "rejects", "nothing"]
+NARROWEST = 1.0 / 50.0
+"""The part of an axis that a bar of a histogram takes at least."""
+
+Finding: TypeAlias = Literal["chance", "high", "low", "over", "under", "mixed", "rejects", "useful", "nothing"]
 
 FINDINGS: Mapping[str, tuple[Finding, str]] = {
     "high": ("high", "Too high"),
@@ -152,7 +216,7 @@ class Caption(NamedTuple):
 
     @property
     def good(self) -> bool:
-        return self.finding in {"chance", "rejects"}
+        return self.finding in {"chance", "rejects", "useful"}
 
 
 def caption(curve: Curve) -> Caption:
@@ -161,6 +225,8 @@ def caption(curve: Curve) -> Caption:
         return Caption("nothing", "No data", ": there are no rows")
     if curve.kind == "rejection":
         return _rejecting(curve)
+    if curve.by_threshold:
+        return _deciding(curve)
     test = curve.diagnosis
     if test is None:
         return Caption("nothing", "Not tested", ": the score was fitted on these rows")
@@ -215,6 +281,47 @@ def _rejecting(curve: Curve) -> Caption:
     return Caption("rejects", "Rejecting helps", text)
 
 
+def _deciding(curve: Curve) -> Caption:
+    """Where decisions by a score are worth more than those without it, or than those by another score."""
+    if curve.versus is not None:
+        side = 1.0 if curve.kind == "benefit" else -1.0
+        better, worse = (
+            _stretch(curve, [one.off and way * one.y > 0 for one in curve.points]) for way in (side, -side)
+        )
+        if better or worse:
+            text = f" than {curve.versus}, beyond chance, at thresholds {better or worse}"
+            return Caption("useful" if better else "mixed", "Better" if better else "Worse", text)
+        return Caption("nothing", "No difference", f" from {curve.versus} beyond chance")
+    if curve.plain:
+        return Caption("nothing", "Without a score", "")
+    if curve.kind == "murphy":
+        return Caption("nothing", f"Brier score {curve.error:.4f}", ", twice the area below the curve")
+    rate = curve.rate
+    worth = [one.y > max(0.0, rate - (1.0 - rate) * one.x / (1.0 - one.x)) + 1e-12 for one in curve.points]
+    if not (found := _stretch(curve, worth)):
+        return Caption("mixed", "Not useful", ": no threshold at which it is worth more than acting on all or none")
+    return Caption("useful", "Useful", f": worth more than acting on all or none at thresholds {found}")
+
+
+REACHED = 0.001
+"""Of a threshold that fewer than this share of the rows reach, or fail to reach, nothing is said."""
+
+
+def _stretch(curve: Curve, chosen: Sequence[bool]) -> str:
+    """The longest run of thresholds that are chosen, in words; empty without any."""
+    least = REACHED * curve.total
+    held = [
+        yes and (curve.versus is not None or least <= one.n <= curve.total - least)
+        for yes, one in zip(chosen, curve.points, strict=True)
+    ]
+    runs = [list(run) for yes, run in groupby(range(len(held)), key=held.__getitem__) if yes]
+    if not runs:
+        return ""
+    longest = max(runs, key=lambda run: curve.points[run[-1]].x - curve.points[run[0]].x)
+    low, high = (f"{curve.points[end].x:.2g}" for end in (longest[0], longest[-1]))
+    return f"from {low} to {high}" if low != high else f"of {low}"
+
+
 def pair(predicted: float, came: float) -> tuple[str, str]:
     """Both numbers as text, with as many decimals as it takes to tell them apart."""
     gap = abs(came - predicted)
@@ -256,6 +363,8 @@ def axes(curve: Curve, label: str) -> tuple[str, str]:
     """The labels of the x and the y axis."""
     if curve.kind == "rejection":
         return "share of rows rejected, least certain first", f"{curve.loss} of the rows kept"
+    if curve.by_threshold:
+        return "threshold", "net benefit per row" if curve.kind == "benefit" else "cost of mistakes per row"
     if curve.of is None:
         return "confidence in the predicted class", "accuracy"
     return f"predicted probability that {label} is {curve.of}", f"observed rate of {label} = {curve.of}"
@@ -270,32 +379,88 @@ def axis_end(curves: Sequence[Curve]) -> float:
     return next((top for top in tops if max(reach, default=1.0) <= top), 2.0)
 
 
-def ticks(end: float, most: int = 6) -> list[float]:
-    """Round numbers from 0 to `end`, at most so many."""
-    power = 10.0 ** math.floor(math.log10(end / most))
-    step = next(power * factor for factor in (1, 2, 5, 10, 20) if end / (power * factor) <= most - 1 + 1e-9)
-    return [round(place * step, 12) for place in range(math.floor(end / step + 1e-9) + 1)]
+CROWDED = 0.9
+"""The share of rows in a tenth of the axis from which on another scale is chosen."""
+
+SCALES = {"log": "logarithmic axes", "logit": "axes of log-odds"}
 
 
-def tick_labels(end: float, most: int = 6) -> dict[float, str]:
-    """Ticks from 0 to `end`, with their texts."""
-    values = ticks(end, max(2, most))
-    digits = decimals(values)
-    return {value: f"{value:.{digits}f}" for value in values}
+def axis_of(curves: Sequence[Curve]) -> Axis:
+    """Both axes of panels that are to be compared: from 0, or on the scale that is asked for or that rows call for."""
+    scale, end = _scale(curves), axis_end(curves)
+    if scale == "prob":
+        return Axis(end)
+    masses = sorted(mass for curve in curves for mass in curve.masses)
+    begin = max(_decade(_quantile(masses, 0.01)), LEAST)
+    if scale == "log":
+        return Axis(max(min(end, 1.0), 2.0 * begin), begin, "log")
+    above = [(1.0 - at, n) for at, n in reversed(masses)]
+    return Axis(1.0 - max(min(_decade(_quantile(above, 0.01)), 0.4), LEAST), min(begin, 0.1), "logit")
 
 
-def decimals(values: Sequence[float]) -> int:
-    """The decimals that it takes to write ticks in full; numbers of two digits and more may have none."""
-    fewest = 0 if max(values) >= 10.0 else 1
-    return next(
-        (digits for digits in range(fewest, 6) if all(abs(round(one, digits) - one) < 1e-9 for one in values)), 6
-    )
+def _scale(curves: Sequence[Curve]) -> Scale:
+    """The scale that was asked for; logarithms where the lowest tenth of the axes holds nearly all rows, log-odds where
+    the highest does. Bars of equal width have even axes.
+    """
+    if curves[0].scale is not None:
+        return curves[0].scale
+    spans = [end - begin for curve in curves for begin, end in curve.edges]
+    masses = [mass for curve in curves for mass in curve.masses]
+    total = sum(n for _, n in masses)
+    if total == 0.0 or (spans and max(spans) - min(spans) <= 0.01 * max(spans)):
+        return "prob"
+    if sum(n for at, n in masses if at <= axis_end(curves) / 10.0) >= CROWDED * total:
+        return "log"
+    return "logit" if sum(n for at, n in masses if at > 0.9) >= CROWDED * total else "prob"
+
+
+def _quantile(masses: Sequence[tuple[float, float]], share: float) -> float:
+    """The first place, of places in order, up to which more than this share of the rows are."""
+    rest = share * sum(n for _, n in masses)
+    for at, n in masses:
+        rest -= n
+        if rest < 0.0:
+            return at
+    return 1.0
+
+
+def _decade(value: float) -> float:
+    """The power of ten at or below a value."""
+    return float(10.0 ** math.floor(math.log10(max(value, LEAST)) + 1e-9))
+
+
+def scale_text(curves: Sequence[Curve]) -> str:
+    """What the scale of the axes is, and why; empty for even axes."""
+    scale = axis_of(curves).scale
+    if scale == "prob":
+        return ""
+    masses = [mass for curve in curves for mass in curve.masses]
+    total, cut = sum(n for _, n in masses), axis_end(curves) / 10.0 if scale == "log" else 0.9
+    below = sum(n for at, n in masses if at <= cut)
+    share, side = (below / total, "below") if scale == "log" else (1.0 - below / total, "above")
+    return f"{SCALES[scale]}: {100.0 * share:.3g} % of the rows are {side} {cut:.3g}"
+
+
+_ERRORS = {
+    "reliability": "ECE",
+    "corp": "Brier reliability",
+    "smooth": "smooth ECE",
+    "rejection": "error rate",
+    "benefit": "net benefit",
+    "murphy": "Brier score",
+}
 
 
 def error_name(curve: Curve) -> str:
     """The name of a curve's error, with its bins: the number depends on them."""
-    name = {"reliability": "ECE", "smooth": "smooth ECE", "rejection": "error rate"}[curve.kind]
+    name = _ERRORS[curve.kind]
     return f"{name}, {curve.bins:,} bins:" if curve.bins else name
+
+
+def error_text(curve: Curve) -> str:
+    """The name of a curve's error, and its value."""
+    value = f"{curve.error:.4f}" if curve.error >= 0.001 or curve.error == 0.0 else f"{curve.error:.2g}"
+    return f"{error_name(curve)} {value}"
 
 
 def rate_text(curves: Sequence[Curve]) -> str:
@@ -313,6 +478,8 @@ def legend(curves: Sequence[Curve], bands: Bands) -> list[tuple[str, str]]:
         entries.append(("chance", "not significant"))
     if bands != "none":
         entries.append(("band", band_text(bands)))
+    if points and (text := scale_text(curves)):
+        entries.append(("scale", text))
     return entries
 
 

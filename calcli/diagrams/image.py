@@ -9,9 +9,9 @@ from __future__ import annotations
 import io
 import math
 import os
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.diagrams.charts import Chart, rejections
-from calcli.diagrams.curves import Bands, Curve, axes, axis_end, caption, error_name, fullest, legend, ticks
+from calcli.diagrams.axis import Axis
+from calcli.diagrams.charts import Chart, curve_charts
+from calcli.diagrams.curves import Bands, Curve, axes, axis_of, caption, error_text, fullest, legend, runs
+from calcli.diagrams.layout import lines
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,14 +49,11 @@ ABREAST = 4
 SEVERAL = 3
 """Pictures of more classes than this are small multiples."""
 
-BESIDE = 16
-"""The longest name that leaves room for the error beside it, in letters."""
-
 SHAPE = 2.4
 """The columns of small multiples per row of them, for a picture as wide as a screen."""
 
-SPACE, ENTRY = 0.09, 2.3
-"""The gap between a plot and its counts, and the width of an entry of the legend, in inches."""
+SPACE, MARK = 0.09, 0.53
+"""The gap between a plot and its counts, and what an entry of the legend takes beside its text, in inches."""
 
 MOST_COLUMNS = 15
 """The most columns that have a line of their own in a picture of contributions."""
@@ -62,7 +61,7 @@ MOST_COLUMNS = 15
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """The sizes of a panel in inches, and of its letters in points; a line above the plot holds `letters` letters."""
+    """The sizes of a panel in inches, and of its letters in points."""
 
     left: float = 0.62
     plot: float = 3.0
@@ -71,7 +70,6 @@ class _Panel:
     foot: float = 0.58
     name: float = 0.5
     line: float = 0.17
-    letters: int = 46
     title: float = 11.5
     text: float = 9.0
     small: bool = False
@@ -86,7 +84,7 @@ class _Panel:
 
 
 _LARGE = _Panel()
-_SMALL = _Panel(0.54, 1.75, 0.16, 0.3, 0.46, 0.46, 0.15, 32, 9.5, 7.5, small=True)
+_SMALL = _Panel(0.54, 1.75, 0.16, 0.3, 0.46, 0.46, 0.15, 9.5, 7.5, small=True)
 
 _STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # matplotlib brings it along: the same letters everywhere
@@ -149,26 +147,50 @@ def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
     """The picture as a figure of matplotlib."""
     from matplotlib.figure import Figure
 
-    if curves[0].kind == "rejection":
-        return _charts([rejections(curves, label, bands)])
+    if curves[0].charted:
+        return _charts(curve_charts(curves, label, bands))
     size, rows = _layout(curves)
     across, down = max(map(len, rows)), len(rows)
-    texts = {id(curve): textwrap.wrap(caption(curve).text, size.letters) for curve in curves}
-    stacked = size.small or max(len(curve.score) for curve in curves) > BESIDE
+    texts = {id(curve): lines(caption(curve).text, size.plot, partial(_wide, size=size.text)) for curve in curves}
+    stacked = size.small or any(
+        _wide(curve.score, size.title, bold=True) + _wide(error_text(curve), 9.5) + 0.1 > size.plot for curve in curves
+    )
     most = max(map(len, texts.values())) + stacked
     wide, high = size.wide, size.high(most)
-    entries, columns = _legend(curves, bands), max(1, int(across * wide / ENTRY))
+    entries = _legend(curves, bands)
+    columns = _columns([str(entry.get_label()) for entry in entries], across * wide)
     below = 0.15 + 0.21 * math.ceil(len(entries) / columns)
     picture = Figure(figsize=(across * wide, down * high + below))
     names = (label, len({curve.score for curve in curves}) > 1)
     for row, panels in enumerate(rows):
         for column, curve in enumerate(panels):
             corner = (column * wide + size.left, below + (down - 1 - row) * high + size.foot)
-            top = axis_end([each for each in curves if each.of == curve.of])
-            plot = _panel(picture, curve, corner, (size, top), label, first=column == 0)
+            axis = axis_of([each for each in curves if each.of == curve.of])
+            plot = _panel(picture, curve, corner, (size, axis), label, first=column == 0)
             _head(plot, curve, texts[id(curve)], 10 + 72 * size.line * most, size, names if stacked else None)
     picture.legend(handles=entries, loc="lower center", ncols=columns, frameon=False, fontsize=9, handlelength=1.3)
     return picture
+
+
+def _wide(text: str, size: float, *, bold: bool = False) -> float:
+    """The width of a text in inches."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
+    wide, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(wide) / 72.0
+
+
+def _columns(texts: Sequence[str], width: float) -> int:
+    """The columns of a legend that leave its rows as full as they can be, and no wider than the picture."""
+    wide = [_wide(text, 9.0) + MARK for text in texts]
+    for columns in range(len(texts), 1, -1):
+        down = math.ceil(len(texts) / columns)
+        needed = sum(max(wide[start : start + down]) for start in range(0, len(texts), down))
+        if math.ceil(len(texts) / down) == columns and needed <= width:
+            return columns
+    return 1
 
 
 def _layout(curves: Sequence[Curve]) -> tuple[_Panel, list[list[Curve]]]:
@@ -189,21 +211,21 @@ def _place(picture: Figure, left: float, bottom: float, width: float, height: fl
 
 
 def _panel(
-    picture: Figure, curve: Curve, corner: tuple[float, float], scale: tuple[_Panel, float], label: str, *, first: bool
+    picture: Figure, curve: Curve, corner: tuple[float, float], scale: tuple[_Panel, Axis], label: str, *, first: bool
 ) -> Axes:
-    """One score: the bars, and below them how many rows they stand for; `scale` is the size and the end of the axes."""
-    size, top = scale
+    """One score: the bars, and below them how many rows they stand for; `scale` is the size and both axes."""
+    size, axis = scale
     counts = _place(picture, *corner, size.plot, size.counts)
     plot = _place(picture, corner[0], corner[1] + size.counts + SPACE, size.plot, size.plot)
-    (_bars if curve.edges else _line)(plot, counts, curve)
-    _diagonal(plot, top)
+    (_gaps if curve.edges else _line)(plot, curve)
+    _histogram(counts, curve, axis)
+    _diagonal(plot, axis)
     x_name, y_name = ("predicted", "happened") if size.small else axes(curve, label)
     most = 4 if size.small else 6
     for each in (plot, counts):
-        each.set_xlim(0, top)
-        each.set_xticks(ticks(top, most))
+        _set_axis(each, "x", axis, most)
         each.tick_params(length=3, labelsize=size.text)
-    plot.set_yticks(ticks(top, most))
+    _set_axis(plot, "y", axis, most)
     plot.tick_params(labelbottom=False)
     counts.set_xlabel(x_name, parse_math=False, fontsize=size.text + 0.5)
     if first:
@@ -229,7 +251,7 @@ def _head(
         "annotation_clip": False,
         "parse_math": False,  # a name is no formula
     }
-    number, title = f"{error_name(curve)} {curve.error:.4f}", curve.score
+    number, title = error_text(curve), curve.score
     if names is None:
         plot.annotate(number, (1, 1), (0, height), ha="right", color=MIDDLE, **above)
     else:
@@ -242,11 +264,11 @@ def _head(
     plot.annotate("\n".join(text), (0, 1), (0, height - 6), va="top", fontsize=size.text, linespacing=1.3, **above)
 
 
-def _bars(plot: Axes, counts: Axes, curve: Curve) -> None:
-    _gaps(plot, curve)
-    for (begin, end), density in zip(curve.edges, curve.densities, strict=True):
-        counts.bar(begin, density, color=MIDDLE, **_bar(begin, end))
-    highest = max(curve.densities, default=1.0)
+def _histogram(counts: Axes, curve: Curve, axis: Axis) -> None:
+    heights = curve.heights(axis)
+    for begin, end, height in heights:
+        counts.bar(begin, height, color=MIDDLE, **_bar(begin, end))
+    highest = max((height for _, _, height in heights), default=1.0)
     counts.set_ylim(0, 1.08 * highest)
     counts.set_yticks([highest] if fullest(curve) else [], [fullest(curve)] if fullest(curve) else [])
 
@@ -268,11 +290,22 @@ def _bar(begin: float, end: float) -> dict[str, Any]:
     return {"width": end - begin, "align": "edge", "linewidth": 0.6, "edgecolor": "white"}
 
 
-def _diagonal(plot: Axes, top: float) -> None:
-    """Both axes from 0 to `top`, and the line of perfect calibration."""
-    plot.plot([0, top], [0, top], color=DARK, linewidth=0.9, dashes=(4, 3), zorder=4)
-    plot.set_xlim(0, top)
-    plot.set_ylim(0, top)
+def _diagonal(plot: Axes, axis: Axis) -> None:
+    """The line of perfect calibration."""
+    ends = [axis.begin, axis.end]
+    plot.plot(ends, ends, color=DARK, linewidth=0.9, dashes=(4, 3), zorder=4)
+    plot.set_xlim(*ends)
+    plot.set_ylim(*ends)
+
+
+def _set_axis(plot: Axes, which: Literal["x", "y"], axis: Axis, most: int = 6) -> None:
+    """The ends, the scale and the ticks of an axis."""
+    if axis.scale != "prob":
+        functions = (np.vectorize(axis.share, otypes=[float]), np.vectorize(axis.value, otypes=[float]))
+        getattr(plot, f"set_{which}scale")("function", functions=functions)
+    getattr(plot, f"set_{which}lim")(axis.begin, axis.end)
+    labels = axis.labels(most)
+    getattr(plot, f"set_{which}ticks")(list(labels), labels=list(labels.values()))
 
 
 def draw(curve: Curve, label: str, bands: Bands, plot: Axes | None = None) -> Axes:
@@ -282,31 +315,28 @@ def draw(curve: Curve, label: str, bands: Bands, plot: Axes | None = None) -> Ax
 
         plot = pyplot.subplots()[1]
     _gaps(plot, curve)
-    _diagonal(plot, axis_end([curve]))
+    _diagonal(plot, axis_of([curve]))
     plot.set_aspect("equal")
     x_name, y_name = axes(curve, label)
     plot.set_xlabel(x_name, parse_math=False)
     plot.set_ylabel(y_name, parse_math=False)
-    plot.set_title(f"{curve.score}: {error_name(curve)} {curve.error:.4f}", parse_math=False)
+    plot.set_title(f"{curve.score}: {error_text(curve)}", parse_math=False)
     plot.legend(handles=_legend([curve], bands), loc="upper left", frameon=False, fontsize="small")
     return plot
 
 
-def _line(plot: Axes, counts: Axes, curve: Curve) -> None:
-    x, y, n = ([getattr(point, name) for point in curve.points] for name in ("x", "y", "n"))
+def _line(plot: Axes, curve: Curve) -> None:
+    x, y = ([getattr(point, name) for point in curve.points] for name in ("x", "y"))
     plot.fill_between(x, 0, list(map(min, x, y)), color=BAR, linewidth=0)
-    for side, inks in ERROR.items():
-        for off, ink in zip((True, False), inks, strict=True):
-            chosen = [one.side == side and one.off == off for one in curve.points]
-            plot.fill_between(x, x, y, where=chosen, color=ink, linewidth=0)
+    for run in runs(curve.points):
+        strong, pale = ERROR[run[0].side]
+        x_run, y_run = [one.x for one in run], [one.y for one in run]
+        plot.fill_between(x_run, x_run, y_run, color=strong if run[0].off else pale, linewidth=0)
     plot.plot(x, y, color=DARK, linewidth=1.8, zorder=5)
     if curve.points and curve.points[0].lo is not None:
         for name in ("lo", "hi"):
             ends = [getattr(point, name) for point in curve.points]
             plot.plot(x, ends, color=DARK, linewidth=0.9, alpha=0.75, linestyle=(0, (1, 1.4)), zorder=4)
-    counts.fill_between(x, 0, n, color=MIDDLE, linewidth=0)
-    counts.set_ylim(0, 1.08 * max(n, default=1.0))
-    counts.set_yticks([])
 
 
 def _legend(curves: Sequence[Curve], bands: Bands) -> list[Artist]:
@@ -314,12 +344,13 @@ def _legend(curves: Sequence[Curve], bands: Bands) -> list[Artist]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    dash: Any = (0, (1, 1.4)) if curves[0].kind == "smooth" else "-"
+    dash: Any = "-" if curves[0].edges else (0, (1, 1.4))
     marks: dict[str, Artist] = {
         "rate": Line2D([], [], color=DARK, linewidth=1.8),
         "bar": Patch(facecolor=BAR),
         **{side: Patch(facecolor=strong) for side, (strong, _) in ERROR.items()},
         "chance": Patch(facecolor=ERROR["over"][1], edgecolor=ERROR["under"][1], linewidth=2),
+        "scale": Line2D([], [], linestyle="none"),
         "band": Line2D([], [], color=DARK, linewidth=0.9, alpha=0.75, linestyle=dash),
     }
     entries = legend(curves, bands)
@@ -332,11 +363,13 @@ def _charts(charts: Sequence[Chart]) -> Figure:
     """Charts of several lines, two beside each other, each with its legend below it."""
     from matplotlib.figure import Figure
 
-    wide, high = 5.6, 3.6
+    wide, high, left = 5.6, 3.6, _LARGE.left + 0.12
     head = 0.35 if any(chart.title for chart in charts) else 0.2
-    entries = [0.21 * (len(chart.tracks) + len(chart.marks) + bool(chart.band)) for chart in charts]
+    room = left + wide - 0.5
+    texts = [[*(f"{one.name}{one.note}" for one in chart.tracks), *_marked(chart).values()] for chart in charts]
+    counts = [sum(len(lines(text, room, partial(_wide, size=9.0))) for text in each) for each in texts]
+    entries = [0.21 * (count + bool(chart.band)) for count, chart in zip(counts, charts, strict=True)]
     below = _LARGE.foot + max(entries) + 0.1
-    left = _LARGE.left + 0.12
     across, down = min(len(charts), 2), math.ceil(len(charts) / 2)
     width, height = left + wide + _LARGE.right, head + high + below
     picture = Figure(figsize=(across * width, down * height))
@@ -347,7 +380,13 @@ def _charts(charts: Sequence[Chart]) -> Figure:
         drawn = picture.legend(handles=handles, loc="lower left", bbox_to_anchor=corner, frameon=False, fontsize=9)
         for entry in drawn.get_texts():
             entry.set_parse_math(False)  # a name is no formula
+            entry.set_text("\n".join(lines(entry.get_text(), room, partial(_wide, size=9.0))))
     return picture
+
+
+def _marked(chart: Chart) -> dict[float, str]:
+    """The places that are named on the x axis, in words."""
+    return {at: f"{at:.3g}: {name}" for at, name in chart.marks}
 
 
 def _tracks(plot: Axes, chart: Chart) -> list[Artist]:
@@ -365,13 +404,12 @@ def _tracks(plot: Axes, chart: Chart) -> list[Artist]:
         )  # fmt: skip
         if track.banded:
             plot.fill_between(x, lo, hi, color=color, alpha=0.15, linewidth=0)
-    for at, name in chart.marks:
-        handles.append(plot.axvline(at, color=DARK, linewidth=0.9, dashes=(1, 2), label=f"{at:.3g}: {name}"))
+    for at, text in _marked(chart).items():
+        handles.append(plot.axvline(at, color=DARK, linewidth=0.9, dashes=(1, 2), label=text))
     if chart.band:
         handles.append(Patch(facecolor=MIDDLE, alpha=0.25, label=chart.band))
-    plot.set_xlim(0, chart.right)
-    plot.set_ylim(0, chart.top)
-    plot.set_yticks(ticks(chart.top))
+    _set_axis(plot, "x", chart.x)
+    _set_axis(plot, "y", chart.y)
     plot.grid(color=LIGHT, linewidth=0.8)
     plot.set_axisbelow(True)
     plot.set_xlabel(chart.x_name, parse_math=False)

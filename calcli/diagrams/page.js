@@ -42,6 +42,7 @@
   const words = {
     reliability: (p, its) =>
       `${its.predicted} ${digits(p.x)}, ${its.observed} ${digits(p.y)}\n${rows(p.n)} rows from ${+p.begin.toFixed(4)} to ${+p.end.toFixed(4)}`,
+    corp: (p, its) => `${its.predicted} ${digits(p.x)}, ${its.observed} ${digits(p.y)}`,
     smooth: (p, its) => `${its.predicted} ${digits(p.x)}, ${its.observed} ${digits(p.y)}`,
     rejection: (p, its, score) => `${score}: ${percent(p.y)} of the rows kept are wrong`,
     chart: (p, its, score) => `${score}: ${number(p.y)}`,
@@ -51,12 +52,22 @@
     all("[data-points]", svg)
       .filter((track) => !track.closest("[hidden]"))
       .map((track) => ({ track, points: (track.found ??= JSON.parse(track.dataset.points).map(named)) }));
-  const place = (svg, x, y) => {
-    const [left, top, width, height, right, high] = svg.dataset.shape.split(" ").map(Number);
-    return [left + (x / right) * width, top + height - (y / high) * height];
+  const bent = { prob: (v) => v, log: Math.log, logit: (v) => Math.log(v / (1 - v)) };
+  const share = (value, begin, end, scale) => {
+    const [low, high, at] = [+begin, +end, Math.min(Math.max(value, +begin), +end)].map(bent[scale]);
+    return (at - low) / (high - low);
   };
-  const within = (p, x) => (p.begin === undefined ? Math.abs(p.x - x) : Math.max(p.begin - x, x - p.end, 0));
-  const nearest = (points, x) => points.reduce((best, p, i) => (within(p, x) < within(points[best], x) ? i : best), 0);
+  const place = (svg, x, y) => {
+    const shape = svg.dataset.shape.split(" ");
+    const [left, top, width, height] = shape.map(Number);
+    return [left + share(x, ...shape.slice(4, 7)) * width, top + height - share(y, ...shape.slice(7)) * height];
+  };
+  const within = (svg, p, left) => {
+    const [begin, end] = [p.begin ?? p.x, p.end ?? p.x].map((x) => place(svg, x, 0)[0]);
+    return Math.max(begin - left, left - end, 0);
+  };
+  const nearest = (svg, points, left) =>
+    points.reduce((best, p, i) => (within(svg, p, left) < within(svg, points[best], left) ? i : best), 0);
 
   const show = (svg, at) => {
     const lines = [];
@@ -93,10 +104,9 @@
   for (const svg of all("svg[data-shape]")) {
     let index = null;
     const follow = (event) => {
-      const [left, , width, , right] = svg.dataset.shape.split(" ").map(Number);
       const box = svg.getBoundingClientRect();
-      const x = ((((event.clientX - box.left) / box.width) * svg.viewBox.baseVal.width - left) / width) * right;
-      show(svg, (points) => (index = nearest(points, x)));
+      const left = ((event.clientX - box.left) / box.width) * svg.viewBox.baseVal.width;
+      show(svg, (points) => (index = nearest(svg, points, left)));
     };
     svg.addEventListener("pointermove", follow);
     svg.addEventListener("pointerdown", follow);

@@ -12,10 +12,18 @@ from importlib.resources import files
 from itertools import groupby
 
 from calcli.diagrams import svg
-from calcli.diagrams.charts import AtThresholds, Chart, numbers, rejections
-from calcli.diagrams.curves import SIDES, Bands, Curve, Kind, axis_end, caption, error_name, legend
+from calcli.diagrams.charts import AtThresholds, Chart, curve_charts, numbers
+from calcli.diagrams.curves import SIDES, Bands, Curve, Kind, axis_of, caption, error_text, legend
+from calcli.diagrams.layout import glued
 
-TITLES: dict[Kind, str] = {"reliability": "bars", "smooth": "smooth curve", "rejection": "rejection"}
+TITLES: dict[Kind, str] = {
+    "reliability": "bars",
+    "corp": "isotonic curve",
+    "smooth": "smooth curve",
+    "rejection": "rejection",
+    "benefit": "net benefit",
+    "murphy": "cost of mistakes",
+}
 
 _DOTTED = '<path class="dotted" d="M5.5 0V8"/>'
 
@@ -50,8 +58,8 @@ def _asset(name: str) -> str:
 def switches(curves: Sequence[Curve]) -> str:
     """Buttons for the kinds, the scores and the classes that there are; of the kinds, the first is shown."""
     kinds = list(dict.fromkeys(curve.kind for curve in curves))
-    scores = list(dict.fromkeys(curve.score for curve in curves))
-    classes = list(dict.fromkeys(_class(curve) for curve in curves if curve.kind != "rejection"))
+    scores = list(dict.fromkeys(curve.score for curve in curves if not curve.plain))
+    classes = list(dict.fromkeys(_class(curve) for curve in curves if not curve.charted))
     groups = [
         _buttons("kind", "show", {kind: TITLES[kind] for kind in kinds}, "one"),
         _buttons("score", "scores", {score: score for score in scores}, "some"),
@@ -77,7 +85,8 @@ def figures(curves: Sequence[Curve], label: str, bands: Bands) -> str:
     parts: list[str] = []
     for kind, group in groupby(curves, key=lambda curve: curve.kind):
         chosen = list(group)
-        inside = _chart(rejections(chosen, label, bands)) if kind == "rejection" else _panels(chosen, label, bands)
+        drawn = charts(curve_charts(chosen, label, bands)) if chosen[0].charted else ""
+        inside = drawn or _panels(chosen, label, bands)
         parts.append(f'<section data-kind="{kind}">\n{inside}</section>\n')
     return "".join(parts)
 
@@ -90,22 +99,21 @@ def _panels(curves: Sequence[Curve], label: str, bands: Bands) -> str:
     parts: list[str] = []
     groups = {of: list(group) for of, group in groupby(curves, key=_class)}
     for of, panels in groups.items():
-        top = axis_end(panels)
+        axis = axis_of(panels)
         name = f"{label} = {of}" if of else "the predicted class"
         title = f"<h2>{escape(name)}</h2>\n" if len(groups) > 1 else ""
-        drawn = "".join(_figure(curve, svg.panel(curve, top, label, bands)) for curve in panels)
+        drawn = "".join(_figure(curve, svg.panel(curve, axis, label, bands)) for curve in panels)
         parts.append(f'<div data-of="{escape(of)}">\n{title}<div class="panels">\n{drawn}</div></div>\n')
     return "".join(parts) + _legend(curves, bands)
 
 
 def _figure(curve: Curve, picture: str) -> str:
     verdict = caption(curve)
-    rows = "rows" if curve.edges else "rows per unit"
     return (
         f'<figure data-score="{escape(curve.score)}">\n<figcaption><b>{escape(curve.score)}</b>'
-        f'<span class="number">{error_name(curve)} {curve.error:.4f}</span>'
-        f"<p><strong>{verdict.answer}</strong>{escape(verdict.because)}.</p></figcaption>\n"
-        f"{picture}{_numbers(f'predicted,happened,{rows},from,to')}</figure>\n"
+        f'<span class="number">{error_text(curve)}</span>'
+        f"<p><strong>{verdict.answer}</strong>{escape(glued(verdict.because))}.</p></figcaption>\n"
+        f"{picture}{_numbers('predicted,happened,rows,from,to')}</figure>\n"
     )
 
 
@@ -114,18 +122,29 @@ def charts(shown: Sequence[Chart]) -> str:
     return f'<div class="charts">\n{"".join(map(_chart, shown))}</div>\n'
 
 
-def intervals(rows: Sequence[svg.IntervalRow], x_name: str) -> str:
+ESTIMATES = (
+    (0, "estimate, with its 95 % interval"),
+    (None, "labels alone, with theirs"),
+    (1, "mean of the scores"),
+)
+"""The colour and the meaning of each mark in a picture of estimates."""
+
+
+def intervals(
+    rows: Sequence[svg.IntervalRow],
+    x_name: str,
+    legend: Sequence[tuple[int | None, str]] = ESTIMATES,
+    *,
+    above: bool = False,
+) -> str:
     """The picture of estimates with its legend; empty where a number is negative, for which there is no axis."""
-    if not rows or any(
-        end is not None and end < 0.0 for row in rows for end in (row.estimate[0], row.labels[0], row.mean)
-    ):
+    values = [value for row in rows for value in (row.estimate[0], *(row.labels or ())[:1], row.mean)]
+    if not rows or any(value is not None and value < 0.0 for value in values):
         return ""
-    names = ("estimate, with its 95 % interval", "labels alone, with theirs", "mean of the scores")
-    marks = "".join(
-        f"<li>{_color_mark(f'fill:{svg.ink(place)}')}{name}</li>"
-        for place, name in zip((0, None, 1), names, strict=True)
+    marks = "".join(f"<li>{_color_mark(f'fill:{svg.ink(place)}')}{escape(name)}</li>" for place, name in legend)
+    return (
+        f'<figure class="wide">\n{svg.intervals(rows, x_name, above=above)}</figure>\n<ul class="legend">{marks}</ul>\n'
     )
-    return f'<figure class="wide">\n{svg.intervals(rows, x_name)}</figure>\n<ul class="legend">{marks}</ul>\n'
 
 
 def slider(score: AtThresholds, chosen: float, truths: tuple[str, str]) -> str:
@@ -187,12 +206,13 @@ def _numbers(columns: str) -> str:
 
 
 def _legend(curves: Sequence[Curve], bands: Bands) -> str:
-    smooth = curves[0].kind == "smooth"
+    smooth = not curves[0].edges
     marks = {
         "rate": _mark('<path class="cap" d="M0 4H11"/>'),
         "bar": _color_mark("fill:var(--bar)"),
         **{side: _color_mark(f"fill:var(--{side})") for side in SIDES},
         "chance": _color_mark("fill:var(--over-chance)") + _color_mark("fill:var(--under-chance)"),
+        "scale": "",
         "band": _mark('<path class="edge" d="M0 4H11"/>' if smooth else '<path class="band" d="M5.5 0V8"/>'),
     }
     entries = "".join(f"<li>{marks[mark]}{escape(text)}</li>" for mark, text in legend(curves, bands))

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import groupby
 from typing import NamedTuple
 
+from calcli.diagrams.axis import Axis, tick_labels, ticks
 from calcli.diagrams.charts import Chart, Track
-from calcli.diagrams.curves import Bands, Curve, Point, axes, caption, fullest, names, tick_labels, ticks
+from calcli.diagrams.curves import Bands, Curve, Point, axes, caption, fullest, names, runs
 
 # In units of the picture.
 LEFT, TOP, SIDE = 48.0, 12.0, 300.0
@@ -30,24 +30,24 @@ LINES = 6
 
 @dataclass(frozen=True, slots=True)
 class PlotArea:
-    """The place of axes from 0 to `right` and from 0 to `high` in a picture."""
+    """The place of a plot in a picture, and its axes."""
 
     left: float
     top: float
     width: float
     height: float
-    right: float
-    high: float
+    x_axis: Axis
+    y_axis: Axis
 
     @property
     def bottom(self) -> float:
         return self.top + self.height
 
     def x(self, value: float) -> float:
-        return self.left + value / self.right * self.width
+        return self.left + self.x_axis.share(value) * self.width
 
     def y(self, value: float) -> float:
-        return self.bottom - min(max(value, 0.0), self.high) / self.high * self.height
+        return self.bottom - self.y_axis.share(value) * self.height
 
     def path(self, points: Iterable[tuple[float, float]]) -> str:
         """A line through points."""
@@ -62,13 +62,15 @@ class PlotArea:
         return f'<rect class="{kind}" x="{_number(x + 0.3)}" y="{_number(y)}" {size}/>'
 
 
-def panel(curve: Curve, top: float, label: str, bands: Bands) -> str:
+def panel(curve: Curve, axis: Axis, label: str, bands: Bands) -> str:
     """One score: the bars or the curve, and below them how many rows they stand for."""
-    frame = PlotArea(LEFT, TOP, SIDE, SIDE, top, top)
-    most = max(curve.densities, default=1.0)
-    counts = PlotArea(LEFT, TOP + SIDE + SPACE, SIDE, COUNTS, top, most)
+    frame = PlotArea(LEFT, TOP, SIDE, SIDE, axis, axis)
+    heights = curve.heights(axis)
+    most = max((height for _, _, height in heights), default=1.0)
+    counts = PlotArea(LEFT, TOP + SIDE + SPACE, SIDE, COUNTS, axis, Axis(most))
     x_name, y_name = axes(curve, label)
-    drawn = _bars(curve, frame, counts) if curve.edges else _smooth(curve, frame, counts)
+    drawn = _bars(curve, frame) if curve.edges else _smooth(curve, frame)
+    drawn += "".join(counts.box("count", begin, end, 0.0, height) for begin, end, height in heights)
     scale = _text(LEFT - 6, counts.top + 10, fullest(curve), "end soft")
     predicted, observed = names(curve.of)
     return _picture(
@@ -77,49 +79,42 @@ def panel(curve: Curve, top: float, label: str, bands: Bands) -> str:
         f"{curve.score}: {caption(curve).text} x: {x_name}; y: {y_name}",
         f'data-drawn="{curve.kind}" data-band="{BANDS[bands]}" data-predicted="{predicted}" data-observed="{observed}"',
         _track(curve.score, curve.points, drawn, curve.edges),
-        _stroke("diagonal", frame.path([(0, 0), (top, top)])),
+        _stroke("diagonal", frame.path([(axis.begin, axis.begin), (axis.end, axis.end)])),
         scale,
         _axes(frame, counts.bottom, x_name, y_name),
     )
 
 
-def _bars(curve: Curve, frame: PlotArea, counts: PlotArea) -> str:
+def _bars(curve: Curve, frame: PlotArea) -> str:
     parts = []
-    for point, (begin, end), density in zip(curve.points, curve.edges, curve.densities, strict=True):
+    for point, (begin, end) in zip(curve.points, curve.edges, strict=True):
         low, high = sorted((point.x, point.y))
         parts += [
             frame.box("bar", begin, end, 0.0, low),
             frame.box(_side(point), begin, end, low, high),
             _stroke("cap", frame.path([(begin, point.y), (end, point.y)])),
-            counts.box("count", begin, end, 0.0, density),
         ]
         if point.lo is not None and point.hi is not None:
             parts.append(_stroke("band", frame.path([(point.x, point.lo), (point.x, point.hi)])))
     return "".join(parts)
 
 
-def _smooth(curve: Curve, frame: PlotArea, counts: PlotArea) -> str:
+def _smooth(curve: Curve, frame: PlotArea) -> str:
     points = curve.points
     if not points:
         return ""
     ends = (points[-1].x, points[0].x)
     below = [(one.x, min(one.x, one.y)) for one in points]
     parts = [_area("bar", frame, below, [(x, 0.0) for x in ends])]
-    for kind, run in _runs(points):
-        parts.append(_area(kind, frame, [(one.x, one.y) for one in run], [(one.x, one.x) for one in reversed(run)]))
+    for run in runs(points):
+        parts.append(
+            _area(_side(run[0]), frame, [(one.x, one.y) for one in run], [(one.x, one.x) for one in reversed(run)])
+        )
     for edge in ("lo", "hi"):
         if points[0].lo is not None:
             parts.append(_stroke("edge", frame.path((one.x, getattr(one, edge)) for one in points)))
     parts.append(_stroke("cap", frame.path((one.x, one.y) for one in points)))
-    parts.append(_area("count", counts, [(one.x, one.n) for one in points], [(x, 0.0) for x in ends]))
     return "".join(parts)
-
-
-def _runs(points: Sequence[Point]) -> Iterable[tuple[str, list[Point]]]:
-    """Neighbours whose gap is of one kind, each run with the first point of the next."""
-    runs = [(kind, list(run)) for kind, run in groupby(points, key=_side)]
-    for place, (kind, run) in enumerate(runs):
-        yield kind, run + (runs[place + 1][1][:1] if place + 1 < len(runs) else [])
 
 
 def _side(point: Point) -> str:
@@ -129,9 +124,10 @@ def _side(point: Point) -> str:
 def chart(shown: Chart) -> str:
     """Several lines in one picture."""
     shown = shown.within()
-    frame = PlotArea(LEFT + 8, TOP, WIDE, HIGH, shown.right, shown.top)
-    grid = "".join(_stroke("grid", frame.path([(0, y), (frame.right, y)])) for y in ticks(frame.high)[1:])
-    marks = "".join(_stroke("dotted", frame.path([(at, 0.0), (at, frame.high)])) for at, _ in shown.marks)
+    frame = PlotArea(LEFT + 8, TOP, WIDE, HIGH, shown.x, shown.y)
+    x, y = shown.x, shown.y
+    grid = "".join(_stroke("grid", frame.path([(x.begin, at), (x.end, at)])) for at in y.labels() if at != y.begin)
+    marks = "".join(_stroke("dotted", frame.path([(at, y.begin), (at, y.end)])) for at, _ in shown.marks)
     tracks = "".join(
         _track(track.name, track.points, _drawn(track, ink(place), frame))
         for track, place in zip(shown.tracks, shown.colors, strict=True)
@@ -149,31 +145,43 @@ class IntervalRow(NamedTuple):
 
     name: str
     estimate: tuple[float, float | None, float | None]
-    labels: tuple[float, float | None, float | None]
+    labels: tuple[float, float | None, float | None] | None
     mean: float | None
     """The mean of the scores."""
+
+    others: tuple[float, ...] = ()
+    """The means of other scores."""
 
 
 NAMES, LINE = 180.0, 36.0
 """The room for the names of the lines, and the height of a line."""
 
+BELOW_NAME, NAMED = 16.0, 52.0
+"""The margin, and the height of a line, where names are long and stand above their lines."""
 
-def intervals(rows: Sequence[IntervalRow], x_name: str) -> str:
-    """Estimates above the mean of the labels alone, each with its interval, and the mean of the scores."""
-    known = [end for row in rows for end in (*row.estimate, *row.labels, row.mean) if end is not None]
+
+def intervals(rows: Sequence[IntervalRow], x_name: str, *, above: bool = False) -> str:
+    """Estimates above the mean of the labels alone, each with its interval, and the means of scores."""
+    known = [
+        end for row in rows for end in (*row.estimate, *(row.labels or ()), row.mean, *row.others) if end is not None
+    ]
     right = max([1e-9, *known]) * 1.04
-    frame = PlotArea(NAMES, TOP, WIDE, LINE * len(rows), right, 1.0)
+    left, line = (BELOW_NAME, NAMED) if above else (NAMES, LINE)
+    frame = PlotArea(left, TOP, NAMES + WIDE - left, line * len(rows), Axis(right), Axis(1.0))
     parts = [_stroke("grid", f"M{_number(frame.x(x))} {_number(TOP)}V{_number(frame.bottom)}") for x in ticks(right)]
     for place, row in enumerate(rows):
-        y = TOP + LINE * (place + 0.5)
-        parts.append(_text(NAMES - 8, y + 4, row.name, "end"))
-        parts += [_spanned(frame, row.estimate, y - 5, ink(0), 3.0), _spanned(frame, row.labels, y + 6, ink(None), 1.5)]
-        if row.mean is not None:
-            x = _number(frame.x(row.mean))
-            parts.append(f'<path d="M{x} {_number(y - 12)}v24" style="stroke:{ink(1)};stroke-width:2;fill:none"/>')
+        y = TOP + line * (place + (0.7 if above else 0.5))
+        parts.append(_text(left, y - 20, row.name, "") if above else _text(NAMES - 8, y + 4, row.name, "end"))
+        parts.append(_spanned(frame, row.estimate, y - 5 * (row.labels is not None), ink(0), 3.0))
+        if row.labels is not None:
+            parts.append(_spanned(frame, row.labels, y + 6, ink(None), 1.5))
+        for series, mean in enumerate((row.mean, *row.others), 1):
+            if mean is not None:
+                x, color = _number(frame.x(mean)), ink(series)
+                parts.append(f'<path d="M{x} {_number(y - 12)}v24" style="stroke:{color};stroke-width:2;fill:none"/>')
     for value, text in tick_labels(right).items():
         parts.append(_text(frame.x(value), frame.bottom + 17, text, "middle"))
-    parts.append(_text(NAMES + WIDE / 2, frame.bottom + 38, x_name, "middle soft"))
+    parts.append(_text(left + frame.width / 2, frame.bottom + 38, x_name, "middle soft"))
     size = f"0 0 {_number(NAMES + WIDE + RIGHT)} {_number(frame.bottom + BELOW)}"
     said = "; ".join(f"{row.name}: {row.estimate[0]:.4g}" for row in rows)
     return f'<svg viewBox="{size}" role="img" aria-label="{escape(f"{x_name}. {said}")}">{"".join(parts)}</svg>\n'
@@ -215,7 +223,8 @@ def _drawn(track: Track, color: str, frame: PlotArea) -> str:
 
 def _picture(size: tuple[float, float], frame: PlotArea, description: str, drawn: str, *parts: str) -> str:
     """`drawn` are the attributes that word the pointer's text."""
-    shape = f"{frame.left:g} {frame.top:g} {frame.width:g} {frame.height:g} {frame.right:g} {frame.high:g}"
+    ends = (f"{axis.begin:g} {axis.end:g} {axis.scale}" for axis in (frame.x_axis, frame.y_axis))
+    shape = f"{frame.left:g} {frame.top:g} {frame.width:g} {frame.height:g} {' '.join(ends)}"
     size_text = f"0 0 {_number(size[0])} {_number(size[1])}"
     box = f'viewBox="{size_text}" role="img" tabindex="0" aria-label="{escape(description)}"'
     return f'<svg {box} data-shape="{shape}" {drawn}>{"".join(parts)}</svg>\n'
@@ -241,10 +250,10 @@ def _axes(frame: PlotArea, floor: float, x_name: str, y_name: str) -> str:
     parts = [_stroke("axis", f"M{left} {_number(frame.top)}V{_number(frame.bottom)}H{right}")]
     if floor > frame.bottom:
         parts.append(_stroke("axis", f"M{left} {below}H{right}"))
-    for value, text in tick_labels(frame.right).items():
+    for value, text in frame.x_axis.labels().items():
         parts.append(_text(frame.x(value), floor + 17, text, "middle"))
         parts.append(_stroke("axis", f"M{_number(frame.x(value))} {below}v4"))
-    for value, text in tick_labels(frame.high).items():
+    for value, text in frame.y_axis.labels().items():
         parts.append(_text(frame.left - 8, frame.y(value) + 4, text, "end"))
         parts.append(_stroke("axis", f"M{left} {_number(frame.y(value))}h-4"))
     parts.append(_text(frame.left + frame.width / 2, floor + 38, x_name, "middle soft"))

@@ -16,19 +16,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
+from calcli.diagrams.axis import Axis
 from calcli.diagrams.canvas import Canvas, Line, Piece, beside, cells, in_letters, shortened, width_of, wrapped
-from calcli.diagrams.charts import Chart, rejections
+from calcli.diagrams.charts import Chart, curve_charts
 from calcli.diagrams.curves import (
     SIDES,
     Curve,
     Point,
     axes,
-    axis_end,
+    axis_of,
     caption,
-    error_name,
+    error_text,
     fullest,
     rate_text,
-    tick_labels,
+    scale_text,
 )
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -69,8 +70,8 @@ def draw(curves: Sequence[Curve], label: str, style: TerminalStyle) -> list[Line
     """
     if style.width < NARROW:
         style = replace(style, small=True)
-    if curves[0].kind == "rejection":
-        return charts([rejections(curves, label, "none")], style)
+    if curves[0].charted:
+        return charts(curve_charts(curves, label, "none"), style)
     groups = [list(group) for _, group in groupby(curves, key=lambda curve: curve.of)]
     lines = [line for group in groups for line in _panels(group, label, style)] + _legend(curves, label, style)
     return in_letters(lines, unicode=style.unicode)
@@ -102,7 +103,7 @@ def _panels(curves: Sequence[Curve], label: str, style: TerminalStyle) -> list[L
 
 def _notes(curve: Curve, width: int, style: TerminalStyle) -> list[Line]:
     """The name of a score, its error, and the caption of its picture."""
-    number = "" if style.small else f"{error_name(curve)} {curve.error:.4f}"
+    number = "" if style.small else error_text(curve)
     verdict = caption(curve)
     because = wrapped(f"{verdict.because}.", width, verdict.answer, "good" if verdict.good else "bad")
     if number and cells(curve.score) > width - len(number) - 2:
@@ -122,9 +123,8 @@ class _PlotArea:
     height: int
     """`width`, `height`: of the plot, in character cells."""
 
-    right: float
-    top: float
-    """`right`, `top`: where the axes end; they begin at 0."""
+    x: Axis
+    y: Axis
 
     margin: int
     """Columns to the left of the plot."""
@@ -139,17 +139,17 @@ class _PlotArea:
 
     @property
     def x_labels(self) -> dict[float, str]:
-        return tick_labels(self.right, self.width // 6)
+        return self.x.labels(self.width // 6)
 
     @property
     def y_labels(self) -> dict[float, str]:
-        return tick_labels(self.top, self.height // 3)
+        return self.y.labels(self.height // 3)
 
     def framed(self, canvas: Canvas) -> list[Line]:
         """A plot with its axes."""
-        labels = {round(value / self.top * self.height): text for value, text in self.y_labels.items()}
+        labels = {round(self.y.share(value) * self.height): text for value, text in self.y_labels.items()}
         lines = [self.row(labels.get(self.height - row, ""), line) for row, line in enumerate(canvas.lines())]
-        return [*lines, self.floor(self.y_labels[0.0])]
+        return [*lines, self.floor(labels.get(0, ""))]
 
     def row(self, label: str, line: Line) -> Line:
         """A line of a plot behind the y axis."""
@@ -157,7 +157,7 @@ class _PlotArea:
 
     def floor(self, text: str = "") -> Line:
         """The x axis, with its ticks."""
-        places = {round(value / self.right * self.width) for value in self.x_labels}
+        places = {round(self.x.share(value) * self.width) for value in self.x_labels}
         line = "".join("┴" if place in places else "─" for place in range(1, self.width + 1))
         return [Piece(f"{text:>{self.margin - 2}} {'┼' if text else '└'}{line}", "dim")]
 
@@ -165,7 +165,7 @@ class _PlotArea:
         """The labels of the x axis."""
         line = [" "] * self.outer
         for value, text in self.x_labels.items():
-            begin = self.margin - 1 + round(value / self.right * self.width) - len(text) // 2
+            begin = self.margin - 1 + round(self.x.share(value) * self.width) - len(text) // 2
             line[begin : begin + len(text)] = text
         return [Piece("".join(line), "dim")]
 
@@ -177,15 +177,15 @@ class _PlotArea:
 
 def _plot_area(curves: Sequence[Curve], label: str, style: TerminalStyle) -> _PlotArea:
     """A square, wide enough for every bin of equal width to have the same number of columns."""
-    top = axis_end(curves)
+    axis = axis_of(curves)
     width = 20 if style.small else 40
     spans = [end - begin for curve in curves for begin, end in curve.edges]
-    if spans and min(spans) > max(spans) - ROUNDING > 0.0:
-        width = _even_width(top / spans[0], width)
+    if axis.scale == "prob" and spans and min(spans) > max(spans) - ROUNDING > 0.0:
+        width = _even_width(axis.end / spans[0], width)
     height = min(width // 2, 20)
     most = [] if style.small else [fullest(curve) for curve in curves]
-    margin = max(map(len, [*tick_labels(top, height // 3).values(), *most])) + 2
-    return _PlotArea(width, height, top, top, margin, "" if style.small else axes(curves[0], label)[0])
+    margin = max(map(len, [*axis.labels(height // 3).values(), *most])) + 2
+    return _PlotArea(width, height, axis, axis, margin, "" if style.small else axes(curves[0], label)[0])
 
 
 def _even_width(bins: float, width: int) -> int:
@@ -227,15 +227,18 @@ def _plot(curve: Curve, frame: _PlotArea, style: TerminalStyle) -> list[Line]:
 
 def _columns(curve: Curve, frame: _PlotArea) -> list[_Column | None]:
     """The values of each column: of bars the bin around its middle and those inside it, of a curve its value there."""
-    ends = [frame.right * place / frame.width for place in range(frame.width + 1)]
-    return [(_from_bins if curve.edges else _from_line)(curve, left, right) for left, right in pairwise(ends)]
+    ends = [frame.x.value(place / frame.width) for place in range(frame.width + 1)]
+    heights = curve.heights(frame.x)
+    return [(_from_bins if curve.edges else _from_line)(curve, heights, left, right) for left, right in pairwise(ends)]
 
 
-def _from_bins(curve: Curve, left: float, right: float) -> _Column | None:
+def _from_bins(
+    curve: Curve, heights: Sequence[tuple[float, float, float]], left: float, right: float
+) -> _Column | None:
     middle = (left + right) / 2
     chosen = [
         (point, density)
-        for point, (begin, end), density in zip(curve.points, curve.edges, curve.densities, strict=True)
+        for point, (begin, end, density) in zip(curve.points, heights, strict=True)
         if begin < middle <= end or left < max((begin + end) / 2, ROUNDING) <= right
     ]
     if not chosen:
@@ -246,13 +249,15 @@ def _from_bins(curve: Curve, left: float, right: float) -> _Column | None:
     return _Column(x, y, any(point.off for point, _ in chosen), max(density for _, density in chosen))
 
 
-def _from_line(curve: Curve, left: float, right: float) -> _Column | None:
+def _from_line(
+    curve: Curve, heights: Sequence[tuple[float, float, float]], left: float, right: float
+) -> _Column | None:
     middle = (left + right) / 2
     for before, after in pairwise(curve.points):
         if before.x <= middle <= after.x:
             part = (middle - before.x) / (after.x - before.x) if after.x > before.x else 0.0
-            y, n = (one + part * (other - one) for one, other in ((before.y, after.y), (before.n, after.n)))
-            return _Column(middle, y, before.off and after.off, n)
+            density = max((height for begin, end, height in heights if begin < right and end > left), default=0.0)
+            return _Column(middle, before.y + part * (after.y - before.y), before.off and after.off, density)
     return None
 
 
@@ -261,7 +266,7 @@ def _stack(canvas: Canvas, place: int, column: _Column, frame: _PlotArea, style:
     side = "over" if column.y < column.x else "under"
     ink = side if column.off else f"{side}-chance"
     levels = 8 * frame.height
-    low, high = sorted(min(levels, max(0, round(value / frame.top * levels))) for value in (column.x, column.y))
+    low, high = sorted(round(frame.y.share(value) * levels) for value in (column.x, column.y))
     for row in range(frame.height):
         bar, error = (min(8, max(0, level - 8 * row)) for level in (low, high))
         if error:
@@ -297,7 +302,7 @@ def _histogram(columns: Sequence[_Column | None], height: int) -> Canvas:
     canvas = Canvas(len(columns), height)
     most = max((column.density for column in columns if column is not None), default=1.0)
     for place, column in enumerate(columns):
-        if column is not None:
+        if column is not None and column.density > 0:
             level = max(1, round(column.density / most * 8 * height))
             for row in range(height):
                 canvas.put(place, row, EIGHTHS[min(8, max(0, level - 8 * row))], "dim")
@@ -314,6 +319,8 @@ def _legend(curves: Sequence[Curve], label: str, style: TerminalStyle) -> list[L
     if not all(point.off for point in points):
         signs = [_legend_mark(f"{side}-chance", style) for side in SIDES]
         entries.append([*(signs if style.color else signs[:1]), Piece(" not significant")])
+    if points and (text := scale_text(curves)):
+        entries.append([Piece(text)])
     return _in_rows(entries, style.width)
 
 
@@ -343,14 +350,14 @@ def charts(shown: Sequence[Chart], style: TerminalStyle) -> list[Line]:
 def _chart(chart: Chart, style: TerminalStyle) -> list[Line]:
     """Several lines in one plot, and what they are."""
     width, height = (30, 10) if style.small else (min(60, style.width - 12), 18)
-    margin = max(map(len, tick_labels(chart.top, height // 3).values())) + 2
-    frame = _PlotArea(width, height, chart.right, chart.top, margin, chart.x_name)
+    margin = max(map(len, chart.y.labels(height // 3).values())) + 2
+    frame = _PlotArea(width, height, chart.x, chart.y, margin, chart.x_name)
     canvas = Canvas(width, height)
     dots = [_curve_dots(track.points, frame) for track in chart.tracks]
     inks = ["dim" if place is None else f"line-{place % LINES}" for place in chart.colors]
     for at, _ in chart.marks:
         for y in range(0, 4 * height, 2):
-            canvas.dot(min(int(at / chart.right * 2 * width), 2 * width - 1), y, "dim")
+            canvas.dot(min(int(chart.x.share(at) * 2 * width), 2 * width - 1), y, "dim")
     if not style.unicode or not style.color:
         for place, ink in enumerate(inks):
             _letters(canvas, dots[place], place, ink)
@@ -375,10 +382,10 @@ def _curve_dots(points: Sequence[Point], frame: _PlotArea) -> list[tuple[int, in
     across, up = 2 * frame.width, 4 * frame.height
     dots: list[tuple[int, int]] = []
     for before, after in pairwise(points):
-        first, last = (int(point.x / frame.right * across) for point in (before, after))
+        first, last = (int(frame.x.share(point.x) * across) for point in (before, after))
         for x in range(first, max(last, first + 1)):
             part = (x - first) / max(1, last - first)
-            y = max(0, min(up - 1, int((before.y + part * (after.y - before.y)) / frame.top * up)))
+            y = min(up - 1, int(frame.y.share(before.y + part * (after.y - before.y)) * up))
             start = dots[-1][1] if dots else y
             dots += [(x, between) for between in range(min(start, y) + 1, max(start, y))]
             dots.append((min(x, across - 1), y))

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from calcli.batch import Batch
 from calcli.diagrams import image
-from calcli.diagrams.curve_sums import CurveBuilder
+from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.diagrams.curves import Bands, Binning, Curve
 from calcli.errors import DataError
 from calcli.estimators.arrays import Rows, check_length, plain_class, truth_of
@@ -71,6 +71,7 @@ _OF_METRIC: Mapping[str, Mapping[str, str]] = {
     "ece_debiased": {"bins": _BINS["bins"]},
     "cumulative_ece": _BINS,
     "ece_sweep": {},
+    "net_benefit": {"threshold": "Rows with at least that probability get yes."},
 }
 """The parameters of metrics that have fewer than their family."""
 
@@ -144,12 +145,13 @@ def _function(spec: MetricSpec) -> Callable[..., float]:
         signature.bind(y_true, prob, **options)
         with as_value_errors():
             clusters, edges = options.pop("clusters", None), options.pop("edges", None)
+            chosen = spec.at(options.pop("threshold")) if "threshold" in options else spec
             read = Read.of(y_true, prob, sample_weight, labels)
             scored = read.scored(
                 None if clusters is None else _clusters(clusters, len(read.batch)),
                 None if edges is None else _edges(edges, len(read.batch)),
             )
-            measured = catalog.measure([spec], scored, Options(**options).of_rows(scored.rows))[spec.name]
+            measured = catalog.measure([chosen], scored, Options(**options).of_rows(scored.rows))[chosen.name]
         if measured.value is None:
             warnings.warn(f"{spec.name} is not defined: {measured.reason}", stacklevel=2)
             return math.nan
@@ -158,7 +160,11 @@ def _function(spec: MetricSpec) -> Callable[..., float]:
     described = {**_WHEREVER, **own}
     rows = (Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("y_true", "prob"))
     named = (
-        Parameter(name, Parameter.KEYWORD_ONLY, default=Parameter.empty if name in _BESIDE else _DEFAULTS.get(name))
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if name in _BESIDE else _DEFAULTS.get(name, spec.threshold),
+        )
         for name in described
     )
     signature = Signature([*rows, *named], return_annotation=float)

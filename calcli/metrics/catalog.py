@@ -26,6 +26,7 @@ Family: TypeAlias = Literal[
     "test",
     "linked",
     "ordered",
+    "decision",
 ]
 Kind: TypeAlias = Literal["smooth", "gap", "test"]
 
@@ -53,10 +54,26 @@ class MetricSpec:
     row_mean: bool = False
     """Whether it is a mean over rows, so that paired differences have an interval of their own."""
 
+    threshold: float | None = None
+    """The threshold at which rows are decided, of a metric that has one; its name may end with another, ``:0.1``."""
+
     def load(self) -> Metric:
         """The metric itself."""
         module, name = self.target.split(":")
-        return cast("Metric", getattr(importlib.import_module(module), name))
+        metric: Any = getattr(importlib.import_module(module), name)
+        return cast("Metric", metric if self.threshold is None else metric.at(self.threshold))
+
+    def at(self, threshold: float | str) -> MetricSpec:
+        """The metric at another threshold, also given as text."""
+        if self.threshold is None:
+            raise UsageError(f"{self.name} has no threshold", hint=f"leave ':{threshold}' out")
+        try:
+            value = float(threshold)
+        except ValueError:
+            value = math.nan
+        if not 0.0 < value < 1.0:
+            raise UsageError(f"{self.name}:{threshold}: a threshold is a number between 0 and 1")
+        return replace(self, name=f"{self.name.partition(':')[0]}:{value:g}", threshold=value)
 
     def load_rows(self) -> RowLoss | None:
         """The loss of each row, before weighting, of a metric that is a mean over rows."""
@@ -77,8 +94,10 @@ def _spec(
     kind: Kind = "gap",
     default: bool = False,
     row_mean: bool = False,
+    threshold: float | None = None,
 ) -> MetricSpec:
-    return MetricSpec(name, family, f"calcli.metrics.{module}:{name}", summary, direction, kind, default, row_mean)
+    target = f"calcli.metrics.{module}:{name}"
+    return MetricSpec(name, family, target, summary, direction, kind, default, row_mean, threshold)
 
 
 # fmt: off
@@ -95,6 +114,9 @@ METRICS = (
           direction="higher", kind="smooth"),
     _spec("accuracy", "ranking", "ranking", "share of rows whose most probable class is right",
           direction="higher", kind="smooth", row_mean=True),
+    _spec("net_benefit", "decision", "clinical",
+          "true positives less false ones at the odds of the threshold, a row; net_benefit:0.1 is at 0.1",
+          direction="higher", kind="smooth", row_mean=True, threshold=0.5),
     _spec("auc", "ranking", "ranking", "area under the ROC curve: how often a 1 ranks above a 0",
           direction="higher", kind="smooth", default=True),
     _spec("pr_auc", "ranking", "ranking", "average precision",
@@ -112,6 +134,9 @@ METRICS = (
     _spec("ece_debiased", "binned", "binned", "root mean square gap, corrected for chance (Kumar)"),
     _spec("smooth_ece", "smoothed", "adaptive", "kernel-smoothed gap with automatic bandwidth (Blasiok & Nakkiran)"),
     _spec("ecce", "smoothed", "adaptive", "range of the cumulative gap in standard deviations, with a p-value"),
+    _spec("ici", "smoothed", "clinical", "integrated calibration index: mean gap of a lowess curve"),
+    _spec("e50", "smoothed", "clinical", "median gap of the lowess curve"),
+    _spec("e90", "smoothed", "clinical", "gap of the lowess curve that 90 % of the rows stay below"),
     _spec("mvce", "shuffled", "multi_view", "multi-view calibration error: mean gap in random groups of rows",
           default=True),
     _spec("cece", "clustered", "clustered", "clustered calibration error: mean gap in clusters of similar rows",
@@ -120,9 +145,11 @@ METRICS = (
     _spec("cece_mce", "clustered", "clustered", "largest gap of a cluster"),
     _spec("pud", "regression", "regression", "mean prediction divided by mean label (MBCT)",
           direction="target", kind="smooth"),
+    _spec("o_e", "regression", "regression", "observed over expected: mean label divided by mean prediction",
+          direction="target", kind="smooth"),
     _spec("slope", "regression", "regression", "slope of logistic recalibration (Cox), 1 if calibrated",
           direction="target", kind="smooth"),
-    _spec("intercept", "regression", "regression", "intercept of logistic recalibration with slope 1, 0 if calibrated",
+    _spec("intercept", "regression", "regression", "calibration in the large: intercept with slope 1, 0 if calibrated",
           direction="target", kind="smooth"),
     _spec("brier_reliability", "decomposition", "proper",
           "part of the Brier score that isotonic recalibration removes"),
@@ -142,6 +169,9 @@ METRICS = (
 )
 # fmt: on
 
+SETS = {"clinical": ("auc", "brier", "o_e", "intercept", "slope", "ici", "e50", "e90")}
+"""Metrics that are reported together, by the name of the set."""
+
 
 def specs() -> tuple[MetricSpec, ...]:
     """All metrics, in the order in which reports show them."""
@@ -152,16 +182,24 @@ def names() -> tuple[str, ...]:
     return tuple(metric.name for metric in METRICS)
 
 
+def known(name: str) -> bool:
+    """Whether there is a metric of that name."""
+    return name.partition(":")[0] in names()
+
+
 def find(name: str) -> MetricSpec:
     """The metric of that name, or a `UsageError` with the nearest name."""
+    plain, marked, threshold = name.partition(":")
     for metric in METRICS:
-        if metric.name == name:
+        if metric.name == plain and not marked:
             return metric
+        if metric.name == plain:
+            return metric.at(threshold)
     raise UsageError(unknown_name("metric", name, names()), hint="try: calcli metrics")
 
 
 def choose(wanted: str | Iterable[str], *, clusters: bool = False, ordered: bool = False) -> tuple[MetricSpec, ...]:
-    """The metrics meant by ``default``, ``all`` or a list of names (comma-separated as text).
+    """The metrics meant by ``default``, ``all``, a set or a list of names (comma-separated as text).
 
     Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names. Those of
     `ordered` classes are meant too, or else only by their own names.
@@ -175,8 +213,11 @@ def choose(wanted: str | Iterable[str], *, clusters: bool = False, ordered: bool
             chosen |= {metric.name: metric for metric in known}
         elif name == "default":
             chosen |= {metric.name: metric for metric in known if metric.default or metric.family == "ordered"}
+        elif name in SETS:
+            chosen |= {metric.name: metric for metric in METRICS if metric.name in SETS[name]}
         elif name:
-            chosen[name] = find(name)
+            metric = find(name)
+            chosen[metric.name] = metric
     if not chosen:
         raise UsageError("no metric was named", hint="try: --metrics default")
     return tuple(chosen.values())

@@ -3,7 +3,7 @@
 Cox's recalibration is the logistic regression of the labels on the predicted log-odds. A calibrated score has slope 1
 and intercept 0. A slope below 1 is over-confidence; the intercept, with the slope held at 1, is calibration in the
 large: above 0 the predictions are too low. The ratio is the partition underestimated degree, PUD (Huang et al. 2022,
-MBCT, definition 4 and equation 6).
+MBCT, definition 4 and equation 6), or its inverse, observed over expected, as medicine has it (Debray et al. 2017).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from calcli.batch import FloatArray
 from calcli.errors import FitError
 from calcli.metrics.base import Definition, Measured, Options, Scored
-from calcli.metrics.forms import of_ties
-from calcli.metrics.paired import Z975, Paired, by_unit, unit_sums
+from calcli.metrics.forms import ByProblem, of_ties
+from calcli.metrics.paired import Z975, Paired, by_unit, paired_difference, unit_sums
 from calcli.metrics.tied import TiedScores, dot
 from calcli.numeric.links import logit, sigmoid, softplus
 from calcli.numeric.solve import Expand, Expansion, minimum, newton, refined
@@ -266,13 +266,47 @@ def _of_units(rows: Scored, theta: FloatArray, basis: FloatArray) -> Paired:
     return by_unit(float(theta[len(basis) - 1]), influence, mass[held])
 
 
-def _of_rows(scored: Scored, options: Options) -> float | None:
-    label = scored.mean_of(lambda part: part.label.astype(float))
-    return scored.mean_of(lambda part: part.prob) / label if label > 0 else None
+def _means(scored: Scored, options: Options) -> FloatArray:
+    """The sums of w y and of w p."""
+    return np.array([scored.sum_of(lambda part: part.label.astype(np.float64)), scored.sum_of(lambda part: part.prob)])
 
 
-@of_ties("top", Definition("target"), "no row is positive", of_rows=_of_rows)
+def _pooled_means(ties: TiedScores) -> FloatArray:
+    return np.array([ties.positive.sum(), (ties.weight * ties.prob).sum()])
+
+
+def _ratio(part: float, of: float) -> float | None:
+    return float(part) / float(of) if of > 0 else None
+
+
+_RATIO = Definition("target")
+_NO_POSITIVE, _NOTHING_EXPECTED = "no row is positive", "every prediction is 0"
+_PUD = ByProblem("top", _means, lambda sums, _: _ratio(sums[1], sums[0]), lambda *_: _RATIO, _NO_POSITIVE)
+_O_E = ByProblem("top", _means, lambda sums, _: _ratio(*sums), lambda *_: _RATIO, _NOTHING_EXPECTED)
+
+
+@of_ties(
+    "top", _RATIO, _NO_POSITIVE, of_rows=lambda rows, options: _PUD.value(_means(rows, options), options), sums=_PUD
+)
 def pud(ties: TiedScores, options: Options) -> float | None:
     """Mean prediction over mean label: below 1 the rows are underestimated, above 1 overestimated."""
-    positive = float(ties.positive.sum())
-    return float((ties.weight * ties.prob).sum()) / positive if positive > 0 else None
+    observed, expected = _pooled_means(ties)
+    return _ratio(expected, observed)
+
+
+def _o_e_interval(measured: Measured, scored: Scored, options: Options) -> Measured:
+    """The interval of the mean of y - r p, r being the ratio, over the mean prediction; none without positives."""
+    if not measured.value:
+        return measured
+    rows = scored.top
+    gap = paired_difference(rows.label.astype(np.float64), measured.value * rows.prob, rows.weight, rows.units)
+    if gap.lo is None or gap.hi is None:
+        return measured
+    mean = rows.mean_of(lambda part: part.prob)
+    return replace(measured, lo=measured.value + gap.lo / mean, hi=measured.value + gap.hi / mean)
+
+
+@of_ties("top", _RATIO, _NOTHING_EXPECTED, sums=_O_E, complete=_o_e_interval)
+def o_e(ties: TiedScores, options: Options) -> float | None:
+    """Observed over expected: mean label over mean prediction, with its interval; above 1 rows are underestimated."""
+    return _ratio(*_pooled_means(ties))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, LabelArray, taken
 from calcli.numeric.bins import pooled_edges, run_starts
+from calcli.numeric.lowess import smoothed
 
 _ROUNDING = 1e-12
 """Weights that differ by no more than this share are equal."""
@@ -55,6 +56,11 @@ class TiedScores:
         """Whether all rows weigh the same, as far as ties can tell; there must be a row in each."""
         each = self.weight / self.rows
         return bool(np.ptp(each) <= _ROUNDING * each[0])
+
+    @cached_property
+    def smoothed(self) -> FloatArray:
+        """The label rate at each tie, smoothed by lowess; there must be a row in each."""
+        return smoothed(self.prob, self.positive / self.weight, self.weight)
 
     @cached_property
     def below(self) -> tuple[FloatArray, FloatArray, FloatArray]:

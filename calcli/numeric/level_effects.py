@@ -77,7 +77,9 @@ class Residuals(NamedTuple):
         prob = probabilities(batch.score)
         classes = [(prob, 1)] if prob.ndim == 1 else list(zip(prob.T, range(prob.shape[1]), strict=True))
         label = np.array([batch.labels == one for _, one in classes], dtype=np.float64)
-        rate = np.array([_rates(of_class, one, weight) for (of_class, _), one in zip(classes, label, strict=True)])
+        rate = np.array(
+            [rates_of_bins(of_class, one, weight) for (of_class, _), one in zip(classes, label, strict=True)]
+        )
         residuals = cls(label, rate, weight, counts)
         return residuals if units is None else residuals._replace(effect=residuals._effect_of(units))
 
@@ -132,7 +134,7 @@ class Residuals(NamedTuple):
         ]
 
 
-def _rates(prob: FloatArray, label: FloatArray, weight: FloatArray) -> FloatArray:
+def rates_of_bins(prob: FloatArray, label: FloatArray, weight: FloatArray) -> FloatArray:
     """The rate of the bin of each score, never 0 or 1."""
     place = np.searchsorted(mass_edges(prob, SCORE_BINS)[1:-1], prob, side="right")
     rate: FloatArray = ((totals(place, weight * label) + 0.5) / (totals(place, weight) + 1.0))[place]

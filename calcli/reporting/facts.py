@@ -153,8 +153,11 @@ def holdout_fact(holdout: JsonObject) -> Pair:
 
 def definitions(defined: Mapping[str, JsonObject]) -> list[Pair]:
     """The definition of each metric, in short."""
-    summaries = {metric.name: metric.summary for metric in catalog.specs()}
-    return [(name, "; ".join([summaries.get(name, name), *_details(one)])) for name, one in defined.items()]
+
+    def summary(name: str) -> str:
+        return catalog.find(name).summary if catalog.known(name) else name
+
+    return [(name, "; ".join([summary(name), *_details(one)])) for name, one in defined.items()]
 
 
 def _details(one: JsonObject) -> list[str]:

@@ -11,7 +11,7 @@ from calcli.metrics import catalog
 from calcli.metrics.clustered import NO_CLUSTERS
 from calcli.reporting import facts
 from calcli.reporting.facts import FLOOR, JsonObject, Pair
-from calcli.reporting.typesetting import NOTHING, decimals, interval, number, signed
+from calcli.reporting.typesetting import NOTHING, decimals, interval, number, p_value, signed
 from calcli.reports.schema import RAW, Difference, MetricValue, ScoreRow, ScoreSource
 
 if TYPE_CHECKING:
@@ -194,6 +194,10 @@ class Table(NamedTuple):
         header, cells = zip(*columns, strict=True)
         return cls("", [*header], [[*row] for row in zip(*cells, strict=True)])
 
+    def first(self, columns: int) -> Table:
+        """The table with its first columns alone."""
+        return self._replace(header=self.header[:columns], rows=[row[:columns] for row in self.rows])
+
     def without(self, column: int) -> Table:
         """The table without one of its columns."""
         header, *rows = [[*row[:column], *row[column + 1 :]] for row in (self.header, *self.rows)]
@@ -274,7 +278,7 @@ def by_group(report: Report) -> Iterator[Table]:
                 f"{entry['rows']:,}",
                 *(number(entry["metrics"][name]["value"], digits) for name in metrics),
                 number(entry["detectable"], digits),
-                _p_value(entry),
+                p_value(entry["p_adjusted"], NOTHING if entry["p"] is None else "too few"),
             ]
             for entry in chosen
         ]
@@ -284,13 +288,6 @@ def by_group(report: Report) -> Iterator[Table]:
             if entry["p_adjusted"] is not None and entry["p_adjusted"] < LEVEL
         }
         yield Table(f"{score} by {by}", ["", "rows", *metrics, "detectable", "p-value"], rows, 1, off)
-
-
-def _p_value(entry: JsonObject) -> str:
-    p = entry["p_adjusted"]
-    if p is None:
-        return NOTHING if entry["p"] is None else "too few"
-    return number(p, 4) if p >= 0.00005 else "<0.0001"
 
 
 def since(report: Report) -> tuple[Table, list[str]] | None:
@@ -419,6 +416,8 @@ def rejection(report: Report) -> Iterator[Table]:
 
 def every(report: Report) -> Iterator[Table]:
     """All tables of a report: its numbers (of `compare`, a method a line), the groups, the changes."""
+    from calcli.reporting import segments
+
     if report.command == "estimate":
         from calcli.reporting import estimates
 
@@ -430,5 +429,6 @@ def every(report: Report) -> Iterator[Table]:
         yield by_metric(Findings.of_report(report))
         yield from versus(report)
     yield from by_group(report)
+    yield from (shown for _, shown in segments.tables(report))
     if (changes := since(report)) is not None:
         yield changes[0]

@@ -44,6 +44,13 @@ def number(value: float | None, digits: int) -> str:
     return NOTHING if value is None else f"{value:.{_fewer(value, digits)}f}"
 
 
+def p_value(p: float | None, none: str = NOTHING) -> str:
+    """A p-value, or the word for none."""
+    if p is None:
+        return none
+    return number(p, 4) if p >= 0.00005 else "<0.0001"
+
+
 def signed(value: float, digits: int) -> str:
     """A value with its sign, unless all its digits are zero."""
     text = f"{value:+.{_fewer(value, digits)}f}"

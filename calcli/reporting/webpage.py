@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from calcli.artifacts.manifest import Manifest
 from calcli.diagrams import page
 from calcli.models.calibrator import CalibratorModel
-from calcli.reporting import estimates, facts, tables, verdict
+from calcli.reporting import estimates, facts, segments, tables, verdict
 from calcli.reporting.tables import Findings, Table
 from calcli.reporting.typesetting import GLUE, glued
 from calcli.reporting.verdict import Verdict
@@ -106,6 +106,7 @@ def webpage(report: Report) -> str:
         section("Numbers", *numbers),
         _pictures(report),
         _groups(report),
+        where_wrong(report),
         _changes(report),
         section("Data", terms(facts.measured(report.data, report.binding)), *map(paragraph, notes)),
         section("Scores", terms(origins)),
@@ -204,6 +205,24 @@ def _groups(report: Report) -> str:
     parts = [table(shown, caption=shown.title) for shown in tables.by_group(report)]
     detectable, (name, meaning) = tables.GROUP_TERMS
     return section("Groups", *parts, terms((detectable, (name, f"{meaning}; bold below 0.05"))) if parts else "")
+
+
+def where_wrong(report: Report) -> str:
+    """For each score whether segments were found in which it is wrong, with a table and a picture of them."""
+    searches: Any = report.segment_search
+    parts = [paragraph(sentence) for sentence in segments.sentences(report)]
+    for score, shown in segments.tables(report):
+        found = segments.entries(report, score)
+        names = [search["score"] for search in searches]
+        legend = [
+            (0, "observed, with its interval"),
+            *((place, f"predicted by {one}") for place, one in enumerate(names, 1)),
+        ]
+        parts += [
+            table(shown, caption=shown.title),
+            page.intervals(segments.picture(found, names), "rate", legend, above=True),
+        ]
+    return section("Segments", *parts, terms(segments.terms(report)))
 
 
 def _changes(report: Report) -> str:

@@ -15,7 +15,7 @@ from typing import cast
 from calcli.artifacts.strictjson import as_json
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics import catalog as metrics
-from calcli.reports.gates import Comparison, Gate, Op, Term
+from calcli.reports.gates import SEGMENT_GAP, Comparison, Gate, Op, Term
 from calcli.reports.schema import RAW, Difference, Report
 from calcli.state import Json
 
@@ -115,6 +115,10 @@ class _TermNumbers:
     def places(self, score: str) -> list[tuple[str | None, Json]]:
         """The column and the value of each group that the term names; None twice for all rows."""
         term, report = self.term, self.report
+        if term.metric == SEGMENT_GAP:
+            if not report.segment_search:
+                raise self._error("no segments were looked for", "add --find-segments")
+            return [(SEGMENT_GAP, one["text"]) for one in report.segments if one["score"] == score]
         if term.metric not in report.definitions:
             unknown = unknown_name("measured metric", term.metric, list(report.definitions))
             raise self._error(unknown, f"add it: --metrics default,{term.metric}")
@@ -136,6 +140,9 @@ class _TermNumbers:
     def number(self, score: str, by: str | None, group: Json) -> tuple[float | None, str | None]:
         """The number of all rows or of one group, and why it is undefined."""
         field, metric = self.term.field, self.term.metric
+        if metric == SEGMENT_GAP:
+            found = next(one for one in self.report.segments if (one["score"], one["text"]) == (score, group))
+            return abs(cast("float", found["gap"])), None
         if field == "change":
             for change in self.report.changes:
                 if (change.score, change.metric, change.by, change.group) == (score, metric, by, group):

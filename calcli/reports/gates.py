@@ -5,6 +5,7 @@
     expr = cmp (("and" | "or") cmp)*         "and" binds tighter
     cmp  = term ("<" | "<=" | ">" | ">=") number
     term = [score "."] metric ["." field] ["@" column ["=" value]]
+    metric = any of `calcli metrics`, or "segments.gap"
     field = lo | hi | null_hi | p | diff | diff.lo | diff.hi | change
 
 Without a score a comparison is about every score but the raw one (the raw one if it is alone), without a value about
@@ -43,8 +44,11 @@ ESTIMATED: Mapping[str, frozenset[str]] = dict.fromkeys(
 )
 """The numbers that `estimate` adds to those of the metrics, and the fields that they do not have."""
 
+SEGMENT_GAP = "segments.gap"
+"""The number of `--find-segments`: of each segment that was found how far predictions are off, up or down."""
+
 _TOKEN = re.compile(
-    r"""(?P<space>\s+) | (?P<op><=|>=|<|>) | (?P<mark>[.@=]) | (?P<name>[^\s<>=@."']+)
+    r"""(?P<space>\s+) | (?P<op><=|>=|<|>) | (?P<mark>[.@=]) | (?P<name>[^\s<>=@."']+:[0-9]*\.[0-9]+|[^\s<>=@."']+)
       | "(?P<double>(?:[^"\\]|\\.)*)" | '(?P<single>(?:[^'\\]|\\.)*)'""",
     re.VERBOSE | re.DOTALL,
 )
@@ -214,6 +218,10 @@ class _Parser:
 
     def _named(self, parts: list[str], start: int, column: str | None, group: str | None) -> Term:
         """From the right: the field, the metric, and the rest is the score, whose name may contain dots."""
+        if ".".join(parts[-2:]) == SEGMENT_GAP:
+            if column is not None:
+                raise UsageError(f"{self._where(start)}: {SEGMENT_GAP} is about all rows", hint=f"leave out @{column}")
+            return Term(SEGMENT_GAP, ".".join(parts[:-2]) or None)
         field: Field = "value"
         for size in (2, 1):
             tail = ".".join(parts[-size:])
@@ -221,10 +229,12 @@ class _Parser:
                 field, parts = tail, parts[:-size]
                 break
         metric, score = parts[-1], ".".join(parts[:-1]) if len(parts) > 1 else None
-        if metric not in catalog.names() and metric not in ESTIMATED:
+        if not catalog.known(metric) and metric not in ESTIMATED:
             names = [*catalog.names(), *(FIELDS if score is not None else ())]
             kind = "metric or field" if score is not None else "metric"
             raise UsageError(f"{self._where(start)}: {unknown_name(kind, metric, names)}", hint="try: calcli metrics")
+        if metric not in ESTIMATED:
+            metric = catalog.find(metric).name
         lacking = ESTIMATED[metric] if metric in ESTIMATED else LACKING[catalog.find(metric).kind]
         if field in lacking:
             there = [metric, *(f"{metric}.{name}" for name in FIELDS if name not in lacking)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray, SamplingUnits
-from calcli.diagrams.curve_sums import CurveBuilder
+from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.diagrams.curves import Curve, Kind
 from calcli.metrics.base import Clusters, Definition, Folds, Measured, Options, Scored
 from calcli.metrics.catalog import MetricSpec, measure, settled

@@ -160,6 +160,8 @@ class Report(ShownInNotebook):
     scores: tuple[ScoreRow, ...]
     differences: tuple[Difference, ...] = ()
     groups: tuple[Mapping[str, Json], ...] = ()
+    segments: tuple[Mapping[str, Json], ...] = ()
+    segment_search: tuple[Mapping[str, Json], ...] = ()
     curves: tuple[Curve, ...] = ()
     rejection: tuple[Mapping[str, Json], ...] = ()
     drift: Mapping[str, Json] | None = None

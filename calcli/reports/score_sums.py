@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import IntArray
-from calcli.diagrams.curve_sums import CurveBuilder
+from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.diagrams.curves import Kind
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.bootstrap import Bootstrap

@@ -96,7 +96,9 @@ def feature_column(values: pl.Series, feature: Feature, offset: int, levels: Lev
     if feature.role == "boolean" and values.dtype != pl.Boolean:
         values = _truth(values, feature, offset)
     elif values.dtype == pl.String:
-        _refuse(values, no_number(values), feature, offset)
+        texts, values = values, values.cast(pl.Float64, strict=False)
+        if values.null_count() > texts.null_count():
+            _refuse(texts, no_number(texts), feature, offset)
     return Column(feature.role, numbers(values))
 
 

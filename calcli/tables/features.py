@@ -34,6 +34,9 @@ HEADS: Final = (10_000, 1_000_000)
 COLUMNS_AT_ONCE = 256
 """The number of columns in one query: the memory of a query with many distinct counts grows with their square."""
 
+MOST_CELLS = 1 << 23
+"""The number of values that a look at the first rows holds in memory."""
+
 CATEGORY: Role = "category"
 
 UNIT = "named like a group id"
@@ -170,9 +173,11 @@ def reasons_in_values(source: Source, names: Sequence[str]) -> dict[str, str]:
         asked = {name: why for name, why in left.items() if why and (limit or TIME not in why or EMPTY in why)}
         if not asked:
             break
-        rows = 0
-        for start in range(0, len(asked), COLUMNS_AT_ONCE):
-            part = list(asked)[start : start + COLUMNS_AT_ONCE]
+        names_left, rows = list(asked), 0
+        while names_left:
+            # Rows of the shortest head are few in some tables: their columns are read in few passes.
+            at_once = max(COLUMNS_AT_ONCE, MOST_CELLS // rows if rows and limit == HEADS[0] else 0)
+            part, names_left = names_left[:at_once], names_left[at_once:]
             row = _answers(source, {name: asked[name] for name in part}, limit)
             for name in part:
                 left[name] = {reason: holds for reason, holds in asked[name].items() if row[f"{reason}: {name}"]}
@@ -191,11 +196,14 @@ def _answers(source: Source, asked: Mapping[str, Mapping[str, pl.Expr]], limit: 
     rows = source.typed(list(asked))
     with reading(source.name):
         if limit == HEADS[0]:
-            found = rows.head(limit).collect(engine="streaming").select(pl.len(), *questions)
-        else:
-            rows = rows if limit is None else rows.head(limit)
-            found = rows.select(pl.len(), *questions).collect(engine="streaming")
-    return found.row(0, named=True)
+            head = rows.head(limit).collect(engine="streaming")
+            parts = (questions[first : first + COLUMNS_AT_ONCE] for first in range(0, len(questions), COLUMNS_AT_ONCE))
+            answers = {"len": len(head)}
+            for part in parts:
+                answers |= head.select(part).row(0, named=True)
+            return answers
+        rows = rows if limit is None else rows.head(limit)
+        return rows.select(pl.len(), *questions).collect(engine="streaming").row(0, named=True)
 
 
 def words_among_numbers(source: Source, features: Sequence[Feature]) -> dict[str, str]:

@@ -95,6 +95,15 @@ def by_column(
     return names, Clustering(replace(binding, features=(feature,)), place, len(values), f"column {column}")
 
 
+def free_features(
+    source: Source, scores: Sequence[ComparedScore], flags: Flags, held_out_by: str | None = None
+) -> tuple[Feature, ...]:
+    """The features that the flags name, or else all columns that can be features and are no score."""
+    score_columns = {column for score in scores for column in score.binding.score.columns}
+    candidates, _ = find_features(source, flags, scores[0].binding, held_out_by)
+    return tuple(feature for feature in candidates if feature.name not in score_columns)
+
+
 def _of_artifact(score: ComparedScore, model: CalibratorModel) -> Clustering:
     def place(batch: Batch) -> IntArray:
         return model.calibrator.extras(batch)[CLUSTER].astype(np.int64)
@@ -105,10 +114,7 @@ def _of_artifact(score: ComparedScore, model: CalibratorModel) -> Clustering:
 
 def _of_features(source: Source, scores: Sequence[ComparedScore], flags: Flags, seed: int) -> Clustering | None:
     """Clusters by k-means on the features, which never sees a label or a score."""
-    # The features: all columns that are no score.
-    score_columns = {column for score in scores for column in score.binding.score.columns}
-    candidates, _ = find_features(source, flags, scores[0].binding)
-    features = tuple(feature for feature in candidates if feature.name not in score_columns)
+    features = free_features(source, scores, flags)
     if not features:
         return None
     binding = replace(scores[0].binding, features=features)

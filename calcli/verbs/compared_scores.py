@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from calcli.batch import Batch, Edges, FloatArray
-from calcli.diagrams.curves import Kind
+from calcli.diagrams.curves import PAGE_KINDS, Kind
 from calcli.errors import UsageError
 from calcli.files import as_text, base_name
 from calcli.listener import Listener
@@ -257,6 +257,11 @@ class EvaluateRequest(ColumnsRequest):
         together.
     by
         Columns; the metrics are shown within each of their values too.
+    find_segments
+        The greatest number of segments of each score, rows that fulfil a few conditions on features, in which it is
+        more wrong than elsewhere; 0 looks for none.
+    of_class
+        The class whose segments are looked for; None is the positive one of two, the predicted one of more.
     clusters_from
         A column whose values are the clusters of CECE; None for those of a CCL artifact, or of the features.
     rejection
@@ -288,6 +293,8 @@ class EvaluateRequest(ColumnsRequest):
     bootstrap: int = 0
     resample_by: str | None = None
     by: tuple[str, ...] = ()
+    find_segments: int = 0
+    of_class: str | None = None
     clusters_from: str | None = None
     rejection: bool = False
     every_curve: bool = False
@@ -316,7 +323,7 @@ class EvaluateRequest(ColumnsRequest):
     def kinds(self) -> tuple[Kind, ...]:
         """The curves of the report."""
         if self.every_curve:
-            return get_args(Kind)
+            return PAGE_KINDS
         return ("reliability", "rejection") if self.rejection else ("reliability",)
 
     def whole_for(self, scores: Sequence[ComparedScore] = ()) -> str | None:
@@ -324,6 +331,7 @@ class EvaluateRequest(ColumnsRequest):
         needs: dict[str, object] = {
             "--bootstrap": self.bootstrap,
             "--by": self.by,
+            "--find-segments": self.find_segments,
             "--drift": self.drift,
             "--resample-by": self.resample_by,
         }

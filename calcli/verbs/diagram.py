@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias, get_args
 
 from calcli import extras
 from calcli.artifacts.strictjson import as_json
-from calcli.diagrams.curve_sums import CurveBuilder
-from calcli.diagrams.curves import Bands, Binning, Curve, Kind, amount, by_kind, caption, percent
+from calcli.diagrams.curve_builder import CurveBuilder
+from calcli.diagrams.curves import PAGE_KINDS, Bands, Binning, Curve, Kind, amount, by_kind, caption, percent
 from calcli.diagrams.image import image_format_of
 from calcli.errors import UsageError, unknown_name
 from calcli.listener import SILENT, Listener, stage
@@ -56,14 +56,20 @@ class DiagramRequest(ColumnsRequest):
         A file, or ``-`` for standard output; None draws nothing. What it is follows from its suffix, or from
         `output_format`: ``png``, ``svg``, ``pdf`` or ``html``. A page has curves of all kinds.
     kind
-        ``reliability``: bars; ``smooth``: a curve in their place; ``rejection``: the error rate of what is left when
-        the least sure rows are rejected.
+        ``reliability``: bars; ``corp``: an isotonic curve in their place, without bins; ``smooth``: a smooth one;
+        ``rejection``: the error rate of what is left when the least sure rows are rejected; ``benefit``: the net
+        benefit of decisions by each threshold; ``murphy``: the cost of their mistakes.
     bins, binning
         How many bars, and whether they are of equal width or hold equal weight. ``auto`` is the cube root of the number
         of rows in the picture.
+    least, most
+        The least and the greatest threshold of ``benefit`` and ``murphy``; of both None, all that matter.
     classes
         Whose probability: names of classes, ``all``, or ``top`` for the class that is predicted. None given: the
         positive class of two, ``top`` of more.
+    axis
+        The scale of the axes: ``prob``, ``logit`` or ``log``; ``auto`` takes ``log`` where nearly all scores are in the
+        lowest tenth, and ``logit`` where they are in the highest.
     by
         Columns; there is a picture for each of their values, and none of all rows.
     bands
@@ -83,6 +89,9 @@ class DiagramRequest(ColumnsRequest):
     kind: Kind = "reliability"
     bins: BinCount = BINS
     binning: Binning = "width"
+    least: float | None = None
+    most: float | None = None
+    axis: Literal["auto", "prob", "logit", "log"] = "auto"
     classes: tuple[str, ...] = field(default=(), kw_only=True)
     by: tuple[str, ...] = ()
     bands: Bands = "consistency"
@@ -93,6 +102,16 @@ class DiagramRequest(ColumnsRequest):
     edges: Data | None = None
     engine: Engine = "local"
     master: str | None = None
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """The thresholds that were asked for; None for all."""
+        if self.least is None and self.most is None:
+            return None
+        least, most = 0.01 if self.least is None else self.least, 0.99 if self.most is None else self.most
+        if not 0.0 < least < most < 1.0:
+            raise UsageError(f"thresholds from {least:g} to {most:g}: they rise, between 0 and 1")
+        return least, most
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +162,7 @@ class DiagramResult:
                         "text": caption(curve).text,
                     }
                     for curve in self.shown
+                    if not curve.plain
                 ],
             }
         )
@@ -151,6 +171,12 @@ class DiagramResult:
 def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResult:
     """Trace the curves of the raw score, of each artifact and of each column; draw them if there is a place for it."""
     check_master(request.engine, request.master)
+    if request.kind in {"benefit", "murphy"} and request.by:
+        raise UsageError(f"--kind {request.kind} is of all rows", hint="leave --by out, or draw some rows alone")
+    if request.kind == "rejection" and request.axis != "auto":
+        raise UsageError("--kind rejection has no axis of probabilities", hint="leave --axis out")
+    if request.kind not in {"benefit", "murphy"} and request.span is not None:
+        raise UsageError(f"--kind {request.kind} has no thresholds", hint="leave --from and --to out")
     form = form_of(request.output, request.output_format)
     if form not in (None, "html"):
         extras.require("matplotlib", f"a picture as {form}")
@@ -171,6 +197,8 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
         binding, count = tracing.scores[0].binding, passed.count
         data = facts_of(example, binding, count.facts, passed.total.share)
     curves = passed.total.builder.curves()
+    if request.axis != "auto":
+        curves = tuple(replace(curve, scale=request.axis) for curve in curves)
     if request.by:
         curves = tuple(curve for curve in curves if curve.points)
     binding = replace(binding, features=all_features(tracing.scores))
@@ -211,7 +239,7 @@ def _tracing(
         scores = _without_raw(scores)
     kinds: list[Kind] = [request.kind]
     if every_kind:
-        kinds += [kind for kind in ("reliability", "smooth", "rejection") if kind != request.kind]
+        kinds += [kind for kind in PAGE_KINDS if kind != request.kind and not (request.by and kind == "benefit")]
     parts = [by_column(example, binding, column, "--by", MOST_GROUPS) for column in request.by]
     names = [score.name for score in scores]
     builder = CurveBuilder(
@@ -222,6 +250,7 @@ def _tracing(
         bins=request.bins,
         binning=request.binning,
         bands=request.bands,
+        span=request.span,
     )
     first, *others = scores
     scores = (replace(first, binding=table.with_weight_scale(scores[0].binding)), *others)

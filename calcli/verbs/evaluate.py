@@ -44,14 +44,16 @@ from calcli.reports.measuring import (
 )
 from calcli.reports.schema import RAW, Report, ReportWarning
 from calcli.reports.score_sums import GroupedSums, SummedScores
+from calcli.reports.segments import MOST_SEGMENTS, Coded, Judged, Segments, find_segments
 from calcli.state import Json
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Tally
 from calcli.tables.load import doubt_of_scale
+from calcli.tables.names import note_on_names, with_names
 from calcli.tables.passes import ClusterTable, LocalTable, Passed, Table
 from calcli.tables.request import check_master
 from calcli.tables.source import Source
-from calcli.verbs.clusters import Clustering, clustering
+from calcli.verbs.clusters import Clustering, clustering, free_features
 from calcli.verbs.compared_scores import (
     ComparedScore,
     EvaluateRequest,
@@ -74,6 +76,10 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     chosen = metrics.choose(request.metrics, clusters=True, ordered=request.ordered)
     gates = [parse(expression) for expression in request.fail_if]
     baseline = None if request.baseline is None else Baseline.read(request.baseline)
+    if not 0 <= request.find_segments <= MOST_SEGMENTS:
+        raise UsageError(f"--find-segments {request.find_segments}: give a number up to {MOST_SEGMENTS}")
+    if request.of_class is not None and not request.find_segments:
+        raise UsageError("--class is for --find-segments", hint="add --find-segments")
     if request.state is not None and request.drift is None:
         raise UsageError("--state stores the result of --drift", hint="add --drift ARTIFACT")
     if request.drift is not None and request.state is None:
@@ -129,6 +135,8 @@ def _refuse_what_needs_rows(request: EvaluateRequest, named_scores: NamedScores)
     """Refuse what a cluster cannot measure, which has only sums over parts of the rows."""
     if request.edges is not None:
         raise _whole("--edges")
+    if request.find_segments:
+        raise _whole("--find-segments")
     if request.by and request.resample_by is not None:
         raise UsageError(
             "--by with --resample-by needs all rows at once, and --engine spark has only sums over parts of them",
@@ -248,6 +256,10 @@ class _Evaluation:
         if rows is not None:
             report = replace(report, warnings=(*self._doubts(example, binding, rows), *report.warnings))
         report = replace(report, drift=self._drift(table, gathered, rows))
+        if rows is not None and isinstance(table, LocalTable) and self.request.find_segments:
+            with stage(listener, "looking for segments"):
+                found = self._segments(rows, table.tally, scores)
+            report = replace(report, segments=found.found, segment_search=found.searches)
         if rows is not None and isinstance(table, LocalTable):
             decisions = measured_policies(request, self.named_scores, rows, table.tally, context.units)
             report = replace(report, decisions=decisions)
@@ -370,6 +382,27 @@ class _Evaluation:
             for entry in measure_groups(candidates, rows, self.chosen, options, names, column, codes, rows.clusters)
         ]
         return _Measured(measured, grouped, rejection_curves(candidates, rows) if request.rejection else ())
+
+    def _segments(self, rows: BufferedScores, tally: Tally, scores: Sequence[ComparedScore]) -> Segments:
+        """The segments of each score: of the features of artifacts, and of all other columns that can be features."""
+        request, binding, source = self.request, scores[0].binding, tally.source
+        flags = request.flags
+        free = free_features(source, scores, flags, request.resample_by)
+        known = () if flags.features is not None else all_features(scores)
+        others = [one for one in free if one.name not in {feature.name for feature in known}]
+        named, names = with_names(source, binding, others, flags, request.resample_by)
+        for note in note_on_names(names):
+            self.listener.note(note)
+        features = (*known, *named)
+        if not features:
+            raise UsageError("--find-segments: the table has no features", hint="name some: --features A,B,...")
+        classes, of = class_names(binding), None
+        if request.of_class is not None:
+            if request.of_class not in classes:
+                raise UsageError(f"--class: {unknown_name('class', request.of_class, classes)}")
+            of = Judged(classes.index(request.of_class), request.of_class)
+        coded = Coded.of(tally, features)
+        return find_segments(rows.candidates, rows, coded, request.find_segments, request.seed, of)
 
     def _doubts(self, source: Source, binding: Binding, rows: BufferedScores) -> tuple[ReportWarning, ...]:
         """Warnings of a score that may be another one, or of another scale."""

@@ -72,7 +72,11 @@ def evaluate_decisions(request: EvaluateRequest, models: Mapping[str, Model], li
     """The numbers of artifacts that decide about something else than scores, and the tests of their promises."""
     if request.engine != "local":
         raise UsageError("--engine spark measures scores, and not intervals", hint="evaluate a sample of the rows")
-    for flag, given in (("--fail-if", request.fail_if), ("--baseline", request.baseline)):
+    for flag, given in (
+        ("--fail-if", request.fail_if),
+        ("--baseline", request.baseline),
+        ("--find-segments", request.find_segments),
+    ):
         if given:
             raise UsageError(
                 f"{flag} is about metrics of scores, and intervals have none",

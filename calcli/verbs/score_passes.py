@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import DTypeLike, NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, LabelArray, spans
-from calcli.diagrams.curve_sums import CurveBuilder
+from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.errors import UsageError
 from calcli.metrics.base import Clusters, Scored
 from calcli.metrics.bootstrap import Bootstrap

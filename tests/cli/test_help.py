@@ -134,7 +134,7 @@ def test_there_are_such_options() -> None:
         *("--abstain", "--threshold", "--top"),
         *("--confidence", "--coverage", "--sets", "--intervals"),
         *("--members", "--trees", "--depth", "--learning-rate", "--row", "--check", "--pool-nights", "--sample"),
-        *("--rules", "--bin-size", "--width", "--choose"),
+        *("--rules", "--bin-size", "--width", "--choose", "--find-segments", "--from", "--to"),
     }
 
 

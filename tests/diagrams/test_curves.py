@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 
-from calcli.diagrams.curve_sums import FEWEST, CurveSums, curve_sums, problem, reflected_gaussian
+from calcli.diagrams.curve_builder import curve_sums
+from calcli.diagrams.curve_sums import FEWEST, CurveSums, problem
 from calcli.diagrams.curves import Bands, Binning, Curve, Kind, by_kind
-from calcli.metrics.adaptive import smooth_ece
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.binned import ece
 from calcli.metrics.ranking import accuracy
@@ -22,7 +22,7 @@ from calcli.numeric.bins import BINS
 from tests.support import strategies
 from tests.support.curves import classes, sample, traced
 
-KINDS: tuple[Kind, ...] = ("reliability", "smooth", "rejection")
+KINDS: tuple[Kind, ...] = ("reliability", "corp", "smooth", "rejection")
 
 
 def columns(curve: Curve) -> tuple[np.ndarray, ...]:
@@ -167,93 +167,15 @@ def test_what_is_beyond_chance_is_outside_the_band_and_no_single_row() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["reliability", "smooth"])
+@pytest.mark.parametrize("kind", ["reliability", "corp", "smooth"])
 def test_a_calibrated_score_is_put_down_to_chance_most_of_the_time(kind: Kind) -> None:
     alarms = sum(not traced(sample(800, seed), kind).chance for seed in range(30))
     assert alarms <= 6  # 1.5 are expected; more than 6 come one time in two thousand
 
 
-@pytest.mark.parametrize("kind", ["reliability", "smooth"])
+@pytest.mark.parametrize("kind", ["reliability", "corp", "smooth"])
 def test_an_over_confident_score_is_not(kind: Kind) -> None:
     assert not any(traced(sample(2000, seed, slope=2.0), kind).chance for seed in range(20))
-
-
-# The smooth curve
-
-
-def brute_kernel(t: np.ndarray, prob: np.ndarray, width: float, images: int) -> np.ndarray:
-    """The images of the Gaussian, added up one by one."""
-    around = [2 * k + sign * prob for k in range(-images, images + 1) for sign in (1, -1)]
-    kernel = sum(np.exp(-(((t[:, None] - image) / width) ** 2) / 2) for image in around)
-    return kernel / (width * math.sqrt(2 * math.pi))
-
-
-def brute_smooth(rows: Scored, width: float, t: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Sums over rows."""
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    kernel = brute_kernel(t, rows.prob, width, 2)  # more images are nothing at 0.1
-    n = kernel @ weight
-    return kernel @ (weight * rows.prob) / n, kernel @ (weight * rows.label) / n, n
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_smooth_curve_is_sums_over_rows(weighted: bool) -> None:
-    rows = sample(300, slope=2.0, weighted=weighted)
-    curve = traced(rows, "smooth")
-    t = np.linspace(0, 1, 101)
-    x, y, n = brute_smooth(rows, curve.error, t)
-    mine = columns(curve)
-    assert len(curve.points) > 80
-    shown = np.searchsorted(x, mine[0] - 1e-4)
-    np.testing.assert_allclose(mine[0], x[shown], atol=1e-5)  # rows are gathered on cells of 6e-5
-    np.testing.assert_allclose(mine[1], y[shown], atol=1e-4)
-    np.testing.assert_allclose(mine[2], n[shown], rtol=1e-3)
-
-
-@pytest.mark.parametrize("width", [0.01, 0.1, 0.5, 2.0])
-def test_the_reflected_gaussian_is_the_sum_of_its_images(width: float) -> None:
-    t, p = np.linspace(0, 1, 11), np.array([0.0, 0.03, 0.5, 0.97, 1.0])
-    direct = brute_kernel(t, p, width, 40)
-    np.testing.assert_allclose(reflected_gaussian(t, p, width), direct, atol=1e-12 / width)
-
-
-def test_the_mean_gap_of_the_smooth_curve_is_the_smooth_ece() -> None:
-    """The integral of n |y - x| over t: with rows up to both ends the curve has all of it."""
-    rng = np.random.default_rng(4)
-    prob = np.concatenate([[0.0, 1.0], rng.random(3000)])
-    rows = Scored((rng.random(len(prob)) < prob**2).astype(np.int64), prob)
-    curve = traced(rows, "smooth")
-    x, y, n, _, _ = columns(curve)
-    assert len(x) == 101
-    assert curve.error == pytest.approx(smooth_ece(rows, Options()).value, abs=1e-6)
-    assert np.trapezoid(n * np.abs(y - x), dx=0.01) / len(rows) == pytest.approx(curve.error, rel=2e-3)
-    assert np.trapezoid(n, dx=0.01) == pytest.approx(len(rows), rel=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("bands", ["consistency", "bootstrap"])
-def test_the_band_of_the_smooth_curve_is_what_drawing_rows_anew_gives(bands: Bands) -> None:
-    rng = np.random.default_rng(5)
-    rows = sample(500, slope=2.0)
-    curve = traced(rows, "smooth", bands=bands)
-    x, y, _, lo, hi = columns(curve)
-    t, gaps = np.linspace(0, 1, 101), []
-    for _ in range(400):
-        if bands == "consistency":
-            drawn = Scored((rng.random(len(rows)) < rows.prob).astype(np.int64), rows.prob)
-        else:
-            chosen = rng.integers(0, len(rows), len(rows))
-            drawn = Scored(rows.label[chosen], rows.prob[chosen])
-        said, came, _ = brute_smooth(drawn, curve.error, t)
-        gaps.append(came - said)
-    spread = 1.96 * np.std(gaps, axis=0)
-    said = brute_smooth(rows, curve.error, t)[0]
-    for at in (0.2, 0.4, 0.6):
-        place, there = np.argmin(abs(x - at)), np.argmin(abs(said - at))
-        assert (hi[place] - lo[place]) / 2 == pytest.approx(spread[there], rel=0.15)
-    middle = x if bands == "consistency" else y
-    inside = (lo > 0) & (hi < 1)
-    np.testing.assert_allclose(((lo + hi) / 2)[inside], middle[inside], atol=1e-12)
 
 
 # Rejection

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_score, recall_score
 
 from calcli.diagrams import image, page, svg, terminal
+from calcli.diagrams.axis import Axis
 from calcli.diagrams.charts import Chart, Track, decision_charts, rounded_up, thresholds_of
 from calcli.diagrams.curves import Point
 from calcli.diagrams.terminal import TerminalStyle
@@ -92,9 +93,9 @@ def test_a_chart_that_has_no_numbers_is_left_out() -> None:
 def test_lines_end_where_they_leave_the_plot() -> None:
     ys = [3.0, -1.0, 0.5, -0.2, 3.0, 1.0, 2.0, -4.0]
     points = tuple(Point(float(x), y, 0.0) for x, y in enumerate(ys))
-    (track,) = Chart((Track("a", points),), "x", "y", 8.0, 1.0).within().tracks
+    (track,) = Chart((Track("a", points),), "x", "y", Axis(8.0), Axis(1.0)).within().tracks
     assert [point.x for point in track.points] == [2.0, 3.0, 4.0, 5.0]
-    (drawn,) = re.findall(r'class="curve"[^>]* d="([^"]*)"', svg.chart(Chart((track,), "x", "y", 8.0, 1.0)))
+    (drawn,) = re.findall(r'class="curve"[^>]* d="([^"]*)"', svg.chart(Chart((track,), "x", "y", Axis(8.0), Axis(1.0))))
     heights = [float(pair.split()[1]) for pair in re.split("[ML]", drawn)[1:]]
     assert min(heights) >= svg.TOP
     assert max(heights) <= svg.TOP + svg.HIGH
@@ -120,7 +121,7 @@ def test_an_image_has_the_numbers_as_lines() -> None:
         drawn = {one.get_label(): one.get_xydata().tolist() for one in plot.lines}
         for track in chart.within().tracks:
             assert drawn[f"{track.name}{track.note}"] == [[point.x, point.y] for point in track.points]
-        assert (plot.get_xlim(), plot.get_ylim()) == ((0.0, chart.right), (0.0, chart.top))
+        assert (plot.get_xlim(), plot.get_ylim()) == ((0.0, chart.x.end), (0.0, chart.y.end))
     assert image.render_charts(list(charts().values()), "png") == image.render_charts(list(charts().values()), "png")
 
 
@@ -148,7 +149,9 @@ def test_without_costs_a_page_says_nothing_of_them() -> None:
 
 def test_names_are_no_markup() -> None:
     evil = "<script>alert('&\")</script>"
-    chart = Chart((Track(evil, (Point(0.0, 1.0, 1.0),), evil),), evil, evil, 1.0, 1.0, evil, marks=((0.5, evil),))
+    chart = Chart(
+        (Track(evil, (Point(0.0, 1.0, 1.0),), evil),), evil, evil, Axis(1.0), Axis(1.0), evil, marks=((0.5, evil),)
+    )
     text = page.charts([chart]) + page.slider(counted()[0], 0.5, (evil, evil))
     assert "<script" not in text
     assert text.count("&lt;script&gt;") > 5

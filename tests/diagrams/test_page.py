@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from calcli.diagrams import page, svg
+from calcli.diagrams.axis import UNIT
 from calcli.diagrams.curves import Curve
 from tests.support.curves import DRAWN, OVER, bars, classes, line, rejection, sample, traced
 
@@ -87,7 +88,7 @@ def test_the_pointer_finds_the_numbers_of_the_curves() -> None:
 
 
 def test_bars_are_where_the_points_are() -> None:
-    drawn = Parsed(svg.panel(bars(*OVER), 1.0, "clicked", "consistency"))
+    drawn = Parsed(svg.panel(bars(*OVER), UNIT, "clicked", "consistency"))
     unit = svg.SIDE
     found = []
     for tag in drawn.all("rect"):
@@ -103,28 +104,29 @@ def test_bars_are_where_the_points_are() -> None:
 
 
 def test_counts_are_as_high_as_there_are_rows() -> None:
-    drawn = Parsed(svg.panel(bars(*OVER), 1.0, "clicked", "consistency"))
+    drawn = Parsed(svg.panel(bars(*OVER), UNIT, "clicked", "consistency"))
     heights = [float(tag["height"] or 0) for tag in drawn.all("rect", **{"class": "count"})]
     assert heights == pytest.approx([svg.COUNTS, svg.COUNTS / 2, svg.COUNTS / 4, svg.COUNTS / 2, svg.COUNTS], abs=0.1)
     assert "40" in drawn.text
 
 
 def test_gaps_of_chance_are_pale() -> None:
-    drawn = Parsed(svg.panel(bars(*OVER, off=False), 1.0, "clicked", "consistency"))
+    drawn = Parsed(svg.panel(bars(*OVER, off=False), UNIT, "clicked", "consistency"))
     kinds = {tag["class"] for tag in drawn.all("rect")}
     assert kinds == {"bar", "over chance", "under chance", "count"}
 
 
 def test_a_smooth_curve_goes_through_its_points() -> None:
     curve = line("smooth", (0.0, 0.1, 1.0), (0.5, 0.4, 2.0), (1.0, 1.0, 1.0))
-    drawn = Parsed(svg.panel(curve, 1.0, "clicked", "consistency"))
+    drawn = Parsed(svg.panel(curve, UNIT, "clicked", "consistency"))
     (cap,) = drawn.all("path", **{"class": "cap"})
     pairs = [tuple(map(float, pair.split())) for pair in (cap["d"] or "").removeprefix("M").split("L")]
     unit, bottom = svg.SIDE, svg.TOP + svg.SIDE
     assert [((x - svg.LEFT) / unit, (bottom - y) / unit) for x, y in pairs] == [
         pytest.approx((point.x, point.y), abs=1e-3) for point in curve.points
     ]
-    assert {tag["class"] for tag in drawn.all("path")} >= {"bar", "over", "under", "edge", "count", "diagonal", "axis"}
+    assert {tag["class"] for tag in drawn.all("path")} >= {"bar", "over", "under", "edge", "diagonal", "axis"}
+    assert len(drawn.all("rect", **{"class": "count"})) == 3
 
 
 def test_what_is_written() -> None:

@@ -16,12 +16,14 @@ from tests.support.strategies import any_rows, binary_rows, weights
 UNSHUFFLED = [metric.name for metric in catalog.specs() if metric.family != "shuffled"]
 FEW = Options(views=3)
 
-COUNTED = ("nll", "brier", "d2_nll", "d2_brier", "auc", "prr", "ece", "brier_sum", "accuracy", "pr_auc", "rmsce", "mce",
-           "classwise_ece", "smooth_ece", "pud", "slope", "intercept", "brier_reliability", "brier_resolution",
-           "brier_uncertainty", "cece", "cece_ada", "cece_mce", "rps", "cumulative_ece")  # fmt: skip
+COUNTED = ("nll", "brier", "d2_nll", "d2_brier", "auc", "prr", "ece", "brier_sum", "net_benefit", "accuracy", "pr_auc",
+           "rmsce", "mce", "classwise_ece", "smooth_ece", "ici", "pud", "o_e", "slope", "intercept",
+           "brier_reliability", "brier_resolution", "brier_uncertainty", "cece", "cece_ada", "cece_mce", "rps",
+           "cumulative_ece")  # fmt: skip
 """Where a weight says how often a row was seen; others take it for how much one row stands for."""
 
-SIDED = {"pr_auc", "pud", "accuracy", "prr", "intercept", "ada_ece", "ece_sweep", "ece_debiased", "hosmer_lemeshow"}
+SIDED = {"pr_auc", "pud", "o_e", "net_benefit", "accuracy", "prr", "intercept", "ada_ece", "ece_sweep", "ece_debiased",
+         "hosmer_lemeshow"}  # fmt: skip
 """What looks at the positive class alone, or cuts bins of equal mass at values, on one side of them."""
 
 UNDEFINED = {
@@ -31,6 +33,7 @@ UNDEFINED = {
     "prr",
     "pr_auc",
     "pud",
+    "o_e",
     "slope",
     "intercept",
     "ecce",

@@ -84,6 +84,8 @@ def test_and_binds_tighter():
         ("ece.null_hi @ 'site id' = v1.2.3", Term("ece", field="null_hi", column="site id", group="v1.2.3")),
         ('"my score".ece@x=""', Term("ece", "my score", column="x", group="")),
         ("ece@x=-1.5", Term("ece", column="x", group="-1.5")),
+        ("segments.gap", Term("segments.gap")),
+        ("a.b.segments.gap", Term("segments.gap", "a.b")),
     ],
 )
 def test_terms(text, term):
@@ -114,6 +116,7 @@ def test_terms(text, term):
         ("nll > 1 or a.b.mvce.diff.lo > 0", "character 12: there is no mvce.diff.lo; available: mvce, mvce.null_hi"),
         ("nll.null_hi > 1", "character 1: there is no nll.null_hi; available: nll, nll.lo, nll.hi, nll.p, nll.diff"),
         ("spiegelhalter_z.hi > 1", "there is no spiegelhalter_z.hi; available: spiegelhalter_z, spiegelhalter_z.p"),
+        ("segments.gap@site > 1", "character 1: segments.gap is about all rows; leave out @site"),
         ("__import__('os') > 1", r"character 1: no metric '__import__\('"),
     ],
 )
@@ -222,6 +225,20 @@ def test_raw_is_meant_where_it_is_alone():
 def test_what_is_not_there_is_said(expr, message):
     with pytest.raises(UsageError, match=re.escape(message)):
         failed(expr)
+
+
+def test_the_gap_of_segments_is_that_of_each_up_or_down():
+    entries = [("raw", "age > 54", -0.2), ("b", "device = tv", -0.08), ("b", "age is missing", 0.03)]
+    looked_for = replace(
+        BOTH,
+        segments=tuple({"score": score, "text": text, "gap": gap} for score, text, gap in entries),
+        segment_search=tuple({"score": score} for score in ("raw", "a.platt", "b")),
+    )
+    assert failed("segments.gap > 0.05", looked_for) == [("b", "device = tv", "segments.gap", 0.08)]
+    assert failed("raw.segments.gap > 0.05", looked_for) == [("raw", "age > 54", "segments.gap", 0.2)]
+    assert failed("a.platt.segments.gap > 0", looked_for) == []
+    with pytest.raises(UsageError, match="no segments were looked for; add --find-segments"):
+        failed("segments.gap > 0.05")
 
 
 def test_null_is_an_error_with_its_reason_unless_allowed():

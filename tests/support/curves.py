@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
-from calcli.diagrams.curve_sums import curve_sums, problem
+from calcli.diagrams.curve_builder import curve_sums
+from calcli.diagrams.curve_sums import problem
 from calcli.diagrams.curves import Curve, Kind, Point
 from calcli.metrics.base import Scored
 from calcli.metrics.diagnosis import Diagnosis, Fault, diagnose
@@ -72,7 +75,9 @@ DRAWN = (
 def line(kind: Kind, *points: tuple[float, float, float], score: str = "raw", of: str | None = "1") -> Curve:
     """A curve without bins."""
     found = tuple(Point(x, y, n, max(0.0, x - 0.05), min(1.0, x + 0.05), True) for x, y, n in points)
-    return Curve(score, of, kind, found, 0.1, 100.0, diagnosis("high"))
+    ends = [points[0][0], *((one[0] + two[0]) / 2 for one, two in pairwise(points)), points[-1][0]]
+    counts = tuple((begin, end, n) for (begin, end), (_, _, n) in zip(pairwise(ends), points, strict=True))
+    return Curve(score, of, kind, found, 0.1, 100.0, diagnosis("high"), counts=counts)
 
 
 def rejection(*rates: float, score: str = "raw") -> Curve:

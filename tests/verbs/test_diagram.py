@@ -176,7 +176,10 @@ def test_each_kind_of_file(form: str, fitted: Path) -> None:
 
 def test_a_page_has_curves_of_every_kind_and_the_numbers_of_one(fitted: Path) -> None:
     found = calcli.diagram("test.parquet", output="x.html", kind="smooth")
-    assert [curve.kind for curve in found.curves] == ["smooth", "reliability", "rejection"]
+    assert [curve.kind for curve in found.curves] == [
+        *("smooth", "reliability", "corp", "rejection"),
+        *["benefit"] * 3,  # and acting on all and on none
+    ]
     assert [curve.kind for curve in found.shown] == ["smooth"]
     assert len(found.to_json()["curves"]["reliability"]) == len(found.shown[0].points)  # type: ignore[index,call-overload,arg-type]
     text = Path("x.html").read_text()

@@ -78,7 +78,7 @@ def test_more_classes_are_held_in_fewer_rows(here: Path, monkeypatch) -> None:
 @pytest.mark.usefixtures("few")
 def test_other_metrics_are_null_and_say_why(here: Path) -> None:
     report = calcli.evaluate(chunked(clicks(2000)), metrics="all")
-    means = {"nll", "brier", "brier_sum", "d2_nll", "d2_brier", "accuracy"}
+    means = {"nll", "brier", "brier_sum", "d2_nll", "d2_brier", "accuracy", "net_benefit", "pud", "o_e"}
     gaps = {"ece", "rmsce", "mce", "classwise_ece", "mvce", "cece", "cece_mce", "cece_ada"}
     for name, value in report.score("raw").metrics.items():
         if name in {"auc", *means, *gaps}:

@@ -16,6 +16,7 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Number, Switch, Term, Terms
+from calcli.learners.catboost import most_important
 from calcli.learners.tree_models import Contributions
 from calcli.methods.base import READS, Intervals, Params, Section, number
 from calcli.methods.effects.coding import FIRST, Coding, centred_scores, codings_of, learned
@@ -34,6 +35,9 @@ FAR = 15.0
 PAIRED = (4, 16)
 """The bins of numbers in pairs of two classes; of more only the first."""
 
+MOST_FEATURES, MOST_PAIRED = 512, 128
+"""Of more features, those that tell the most about the label have effects, and those with the largest are paired."""
+
 LOOKED_AT = 5_000
 """By so many rows it is seen whether rows repeat."""
 
@@ -51,6 +55,9 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if _repeat(batch.score):
         rows = distinct(batch, seed)
         batch = replace(rows, features={name: rows.features[name] for name in batch.features})  # blocks in their order
+    names = set(most_important(batch.features, batch.labels, batch.weight, count=MOST_FEATURES, seed=seed))
+    others = len(batch.features) - len(names)
+    batch = replace(batch, features={name: column for name, column in batch.features.items() if name in names})
     order = class_order(batch.score)
     start = _start(batch, sides, seed)
     classes, score = batch.classes, np.ascontiguousarray(ordered(_scores(start, batch), order))
@@ -71,12 +78,14 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         [coding.of(batch, score) for coding in codings],
         list(blocks_of(range(singles), codings, classes, slopes=binary and params["slopes"] is True)),
     )
+    made.leave_out(others)
     wide = [made.place_of(group[1], batch) for group in each]
     wider = [place for place in wide if place >= singles and made.codings[place].kind != "category"]
     made.blocks = [*blocks_of(wider, made.codings, classes, slopes=False), *made.blocks]
     made.sweep(ALONE)
     if (most := int(number(params, "pairs"))) > 0 and len(codings) > 1:
-        groups = [[made.place_of(coding, batch) for coding in group] for group in zip(*each, strict=True)][1:]
+        paired = [each[place] for place in made.telling(singles, MOST_PAIRED)]
+        groups = [[made.place_of(coding, batch) for coding in group] for group in zip(*paired, strict=True)][1:]
         for pair in made.pairs(groups, most if binary else min(most, 60)):
             made.blocks.append(Block.nothing(pair, size_of(pair, made.codings), classes))
         made.sweep(TOGETHER - ALONE)

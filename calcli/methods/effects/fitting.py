@@ -188,6 +188,14 @@ class Fit:
     left: list[Block] = field(default_factory=list)
     """The blocks that have left."""
 
+    places: dict[tuple[str, str], list[int]] = field(init=False)
+    """The places of the codings of each feature, or score."""
+
+    def __post_init__(self) -> None:
+        self.places = {}
+        for place, coding in enumerate(self.codings):
+            self.places.setdefault((coding.kind, coding.name), []).append(place)
+
     @property
     def mass(self) -> float:
         """The weight of all rows."""
@@ -201,11 +209,18 @@ class Fit:
             self.rows.begin()
             moved = self._scale() + sum([self._step(block) for block in self.blocks])
             self._pool()
-            staying = [block for block in self.blocks if (block.variance >= LEAST_VARIANCE).any()]
-            self.left += [block for block in self.blocks if block not in staying]
-            self.blocks = staying
+            blocks, self.blocks = self.blocks, []
+            for block in blocks:
+                (self.blocks if (block.variance >= LEAST_VARIANCE).any() else self.left).append(block)
             if moved < STILL * self.mass and not few:
                 break
+
+    def leave_out(self, features: int) -> None:
+        """Count so many features beside those of the blocks as ones whose effects have vanished."""
+        for kind in {block.kind for block in self.blocks}:
+            gone = Block.nothing((0,), 1, self.rows.classes, slope=kind[1])
+            gone.variance = np.zeros_like(gone.variance)
+            self.left += [gone] * features
 
     def _pool(self) -> None:
         """The geometric mean of the T of all blocks of a kind, of those too that have left."""
@@ -272,12 +287,24 @@ class Fit:
 
     def place_of(self, coding: Coding, batch: Batch) -> int:
         """The place of a coding; the same twice, as that of a category in pairs, has one."""
-        for place, known in enumerate(self.codings):
-            if known.same(coding):
+        known = self.places.setdefault((coding.kind, coding.name), [])
+        for place in known:
+            if self.codings[place].same(coding):
                 return place
+        known.append(len(self.codings))
         self.codings.append(coding)
         self.codes.append(coding.of(batch, self.rows.score))
         return len(self.codings) - 1
+
+    def telling(self, singles: int, most: int) -> list[int]:
+        """The places of the score and of the features whose own effects and slopes move the log-odds the most."""
+        moved = np.zeros(singles)
+        for block in self.blocks:
+            if block.parts[0] < singles:
+                moved[block.parts[0]] += (block.information * np.square(block.values)).sum()
+        score = [coding.kind == "score" for coding in self.codings[:singles]]
+        first: list[int] = np.lexsort((-moved, np.logical_not(score)))[:most].tolist()
+        return sorted(first)
 
     def pairs(self, candidates: Sequence[Sequence[int]], most: int) -> list[tuple[int, int]]:
         """The pairs of codings whose cells say the most beyond what is fitted: the best of all groups of candidates.

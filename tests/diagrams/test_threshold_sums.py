@@ -1,0 +1,99 @@
+"""Net benefit and Murphy's curve, beside their definitions row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calcli.diagrams.charts import curve_charts
+from calcli.diagrams.curve_builder import CurveBuilder
+from calcli.diagrams.curves import Curve, Kind, caption
+from calcli.metrics.base import Options, Scored
+from calcli.metrics.proper import brier
+from tests.support.curves import sample
+
+SPAN = (0.05, 0.6)
+
+
+def pair(*, weighted: bool = False) -> list[Scored]:
+    """A score that is over-confident, and what it should be."""
+    rows = sample(1500, slope=2.0, weighted=weighted)
+    z = np.log(rows.prob / (1 - rows.prob)) / 2
+    return [Scored(rows.label, prob, rows.weight) for prob in (np.round(rows.prob, 2), 1 / (1 + np.exp(-z)))]
+
+
+def traced(scores: list[Scored], kind: Kind, span: tuple[float, float] | None = SPAN, parts: int = 1) -> list[Curve]:
+    made = CurveBuilder(["raw", "new"][: len(scores)], ["0", "1"], (kind,), span=span)
+    for chosen in np.array_split(np.arange(len(scores[0])), parts):
+        made.add([one.take(chosen) for one in scores])
+    return list(made.curves())
+
+
+def by_row(rows: Scored, kind: Kind, t: float) -> np.ndarray:
+    """What the decision of each row is worth, as dcurves and model-diagnostics' ElementaryScoringFunction have it."""
+    yes = rows.prob >= t
+    if kind == "benefit":
+        return np.where(yes, np.where(rows.label == 1, 1.0, -t / (1 - t)), 0.0)
+    return (yes.astype(float) - (t <= rows.label)) * (t - rows.label)
+
+
+@pytest.mark.parametrize("kind", ["benefit", "murphy"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_curve_is_the_mean_over_rows_and_its_difference_has_an_interval(kind: Kind, weighted: bool) -> None:
+    scores = pair(weighted=weighted)
+    curves = traced(scores, kind, parts=3)
+    raw, new, apart = (next(one for one in curves if which(one)) for which in (
+        lambda one: one.score == "raw",
+        lambda one: one.score == "new" and one.versus is None,
+        lambda one: one.versus == "raw",
+    ))  # fmt: skip
+    w = scores[0].weights / scores[0].total_weight
+    for mine, theirs, difference in zip(raw.points, new.points, apart.points, strict=True):
+        rows = [by_row(one, kind, mine.x) for one in scores]
+        assert (mine.y, theirs.y) == pytest.approx((w @ rows[0], w @ rows[1]), abs=1e-12)
+        gap = rows[1] - rows[0]
+        error = 1.959964 * np.sqrt((w**2 * (gap - w @ gap) ** 2).sum())
+        assert (difference.y, difference.hi - difference.lo) == pytest.approx((w @ gap, 2 * error), abs=1e-9)
+        assert mine.n == pytest.approx(scores[0].weights[scores[0].prob >= mine.x].sum())
+    assert len(raw.points) == 101
+    assert (raw.points[0].x, raw.points[-1].x) == SPAN
+
+
+def test_acting_on_all_and_on_none() -> None:
+    (scores, _) = pair()
+    rate = scores.label.mean()
+    everybody = next(one for one in traced([scores], "benefit") if one.score == "act on all")
+    assert [one.y for one in everybody.points] == pytest.approx(
+        [rate - (1 - rate) * one.x / (1 - one.x) for one in everybody.points]
+    )
+    constant = Scored(scores.label, np.full(len(scores), rate))
+    found = traced([constant], "murphy")
+    assert [one.y for one in found[0].points] == pytest.approx([one.y for one in found[1].points])
+
+
+def test_the_brier_score_is_twice_the_area_below_murphys_curve() -> None:
+    (scores, _) = pair()
+    found = traced([scores], "murphy", span=None)[0]
+    assert found.error == pytest.approx(brier(scores, Options()).value, rel=2e-3)
+
+
+def test_what_is_said() -> None:
+    curves = traced(pair(), "benefit", span=None)
+    said = {(one.score, one.versus): caption(one).text for one in curves if not one.plain}
+    assert said["raw", None].startswith("Useful: worth more than acting on all or none at thresholds from 0.")
+    assert said["new", "raw"].startswith("Better than raw, beyond chance, at thresholds from 0.")
+    same = caption(traced([pair()[0]] * 2, "benefit")[-1])
+    assert same.text == "No difference from raw beyond chance."
+    reverse = Scored(pair()[0].label, 1 - pair()[0].prob)
+    assert caption(traced([reverse], "benefit")[0]).answer == "Not useful"
+
+
+def test_charts_show_the_thresholds_that_were_asked_for_or_that_rows_reach() -> None:
+    first, second = curve_charts(traced(pair(), "benefit"), "label", "consistency")
+    assert (first.x.begin, first.x.end) == SPAN
+    assert [track.name for track in first.tracks] == ["raw", "new", "act on all", "act on none"]
+    assert second.y.begin < 0 < second.y.end
+    rare = sample(2000)
+    rare = Scored(rare.label, rare.prob / 50)
+    (only,) = curve_charts(traced([rare], "benefit", span=None), "label", "none")
+    assert (only.x.begin, only.x.end) == (0.0, 0.02)
