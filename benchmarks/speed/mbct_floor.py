@@ -12,7 +12,8 @@ import polars as pl
 
 from calcli.batch import FloatArray
 from calcli.methods.mbct.kernels import Codes, Table
-from calcli.methods.trees.compiled import compiled, on_threads
+from calcli.methods.trees.compiled import compiled
+from calcli.numeric.side_by_side import on_threads
 
 LEVELS, BLOCK = 8 * 5, 1 << 18
 

@@ -180,7 +180,7 @@ VERSUS = check("--versus NAME", "Also show how the other scores differ from this
 HOLDOUT = check(
     "--holdout SCHEME",
     "How to hold out rows: cv:5 (folds), 0.1 (a share) or none. By default cv:5, but 0.1 above a million rows; for "
-    "auto cv:5, but 0.2 above 50,000 rows.",
+    "auto, pool, boost, forest, mbct and ccl cv:5, cv:3 above 20,000 rows and 0.2 above 50,000.",
 )
 GUARD = check(
     "--guard METRIC",

@@ -110,7 +110,7 @@ def _by_threshold(curves: Sequence[Curve], title: str) -> Chart:
         reached = [one.x for curve in curves for one in curve.points if one.n >= REACHED * curve.total > 0.0]
         x = Axis(min(rounded_up(max(reached, default=1.0)), 1.0))
     if thresholds and curves[0].scale not in {None, "prob"}:
-        x = Axis(min(x.end, thresholds[-1]), thresholds[0], curves[0].scale or "prob")
+        x = Axis(min(x.end, thresholds[-1]), thresholds[0], curves[0].scale)
     tracks = tuple(
         Track(curve.score, _inside(curve, x), "" if curve.plain else _noted(curve), plain=curve.plain)
         for curve in sorted(curves, key=lambda curve: curve.plain)

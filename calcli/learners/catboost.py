@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,6 +85,10 @@ def _values(column: Column) -> Any:
     return pd.Categorical.from_codes(codes.astype(np.int32), list(levels))
 
 
+FEW_ROWS = 50_000
+"""Threads gain nothing within a fit of so few rows; fits beside each other are on one thread each."""
+
+
 def train(
     data: Pool,
     params: Mapping[str, Any],
@@ -92,15 +97,16 @@ def train(
     evaluated: Pool | None = None,
     each: Callable[[], None] | None = None,
 ) -> CatBoost:
-    """A model; the same arguments give the same one at the same number of threads. Nothing is written or printed.
+    """A model; the same arguments give the same one. Nothing is written or printed.
 
-    `each` is called after each tree.
+    Of more than `FEW_ROWS` it is trained on several threads, and its last digits depend on their number. `each` is
+    called after each tree.
     """
     import catboost
 
     settings: dict[str, Any] = {
         "random_seed": seed,
-        "thread_count": threads(),
+        "thread_count": 1 if data.num_row() <= FEW_ROWS else threads(),
         "verbose": False,
         "allow_writing_files": False,
         **params,
@@ -108,7 +114,8 @@ def train(
     model = catboost.CatBoost(settings)
     try:
         callbacks = None if each is None else [_AfterEachTree(each)]
-        model.fit(data, eval_set=evaluated, callbacks=callbacks, log_cout=_LOG, log_cerr=_LOG)
+        with _MESSAGES.taken():
+            model.fit(data, eval_set=evaluated, callbacks=callbacks)
     except catboost.CatBoostError as error:
         raise FitError(f"CatBoost could not be trained: {first_line(error)}") from None
     return model
@@ -125,7 +132,43 @@ class _Log:
         """Do nothing: no text waits to be written."""
 
 
-_LOG = _Log()
+class _Messages:
+    """CatBoost's messages, which go to our log while any thread trains: it lets a single thread say where they go."""
+
+    def __init__(self) -> None:
+        self._lock, self._training, self._over = threading.Lock(), 0, threading.Event()
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take them; a thread of its own does it, since whichever trains first may be over before others."""
+        with self._lock:
+            if self._training == 0:
+                begun, self._over = threading.Event(), threading.Event()
+                threading.Thread(target=self._take, args=(begun, self._over), daemon=True).start()
+                begun.wait()
+            self._training += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._training -= 1
+                if self._training == 0:
+                    self._over.set()
+
+    @staticmethod
+    def _take(begun: threading.Event, over: threading.Event) -> None:
+        from catboost import CatBoostError
+        from catboost.core import log_fixup
+
+        try:
+            with log_fixup(_Log(), _Log()):
+                begun.set()
+                over.wait()
+        except CatBoostError:  # the program that called calcli takes them
+            begun.set()
+
+
+_MESSAGES = _Messages()
 
 
 class _AfterEachTree:

@@ -29,10 +29,11 @@ from calcli.methods import calibrator, catalog
 from calcli.methods.base import SETTINGS, Chosen, Params, Section, number
 from calcli.methods.calibrator import FittedMethod, formula_of
 from calcli.methods.trees.coding import sums
-from calcli.methods.trees.held_out_choice import best, distinct, enough, held_out_splits
+from calcli.methods.trees.held_out_choice import best, distinct, each_held_out_once, enough, held_out_splits
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import Split, class_order, ordered
+from calcli.numeric.side_by_side import on_threads
 from calcli.state import Json, Rules, State, nest, pack_texts, unnest, unpack_texts
 
 if TYPE_CHECKING:
@@ -47,9 +48,6 @@ SCORE = "calibrated score"
 _BLOB = "model.cbm"
 _LEVELS = "levels"
 _BAGS = "bags"
-
-LEAST_BAGS = 3
-"""From so many folds on, the models of all are kept: each has seen two thirds of the rows or more."""
 
 
 def _encoding(prior: float, borders: int) -> Mapping[str, Any]:
@@ -93,6 +91,9 @@ and K - 1 encodings of each category among them. The Newton steps for the value 
 takes one up to 200 rounds and ten above, so that the rounds would be chosen for other trees than are grown.
 """
 
+MOST_TRIED = 512
+"""A level of a tree tries so many features, drawn at random from those of a wide table."""
+
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     rows = distinct(batch, seed)
@@ -100,7 +101,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         splits = held_out_splits(rows)
         trials = _trials(rows, params, seed, splits)
         rounds = _rounds(trials)
-        if params["bags"] is True and _each_held_out_once(splits) and (kept := _mean_of(trials, rounds)):
+        if params["bags"] is True and each_held_out_once(splits) and (kept := _mean_of(trials, rounds)):
             return kept
     else:
         rounds = int(number(params, "rounds"))
@@ -117,7 +118,7 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: S
     """
     if params["rounds"] != "auto":
         return Chosen()
-    if params["bags"] is True and _each_held_out_once(splits):
+    if params["bags"] is True and each_held_out_once(splits):
         trials = _trials(batch, params, seed, splits)
         rounds = _rounds(trials)
         states = {place: trial.state(_rounds(_without(trials, place))) for place, trial in enumerate(trials)}
@@ -127,14 +128,6 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: S
     (trial,) = trials = _trials(batch, params, seed, [last])
     rounds = _rounds(trials)
     return Chosen({"rounds": rounds}, {len(splits) - 1: trial.state(rounds)} if trial.reaches(rounds) else {})
-
-
-def _each_held_out_once(splits: Sequence[Split]) -> bool:
-    """Whether these are the folds of a cross-validation, of which each fit has seen two thirds of the rows or more."""
-    if len(splits) < LEAST_BAGS:
-        return False
-    held_out = np.sum([split.test for split in splits], axis=0)
-    return bool((held_out == 1).all()) and all((split.train != split.test).all() for split in splits)
 
 
 def _without(trials: Sequence[_Trial], place: int) -> list[_Trial]:
@@ -261,7 +254,9 @@ class _Boosting:
         order = class_order(rows.score)
         # K classes have K - 1 rates a category: 255 borders of each would double the time, and are no better.
         encoding = _encoding(float((rows.labels == order[1]).mean()), 255) if rows.classes == 2 else _encoding(0.5, 64)
-        settings = {**_SETTINGS, **_LOSSES[rows.classes > 2], **encoding, **own, "learning_rate": course.rate}
+        loss = _LOSSES[rows.classes > 2]
+        tried = min(float(loss.get("rsm", 1.0)), MOST_TRIED / max(1, len(rows.features)))
+        settings = {**_SETTINGS, **loss, "rsm": tried, **encoding, **own, "learning_rate": course.rate}
         return cls(settings, course, seed, order)
 
     def train(self, rows: Batch, start: FittedMethod, rounds: int, unseen: Batch | None = None) -> CatBoost | None:
@@ -300,15 +295,17 @@ class _Trial:
     losses: FloatArray
 
     @classmethod
-    def of(cls, seen: Batch, unseen: Batch, params: Params, seed: int) -> _Trial:
+    def of(cls, seen: Batch, unseen: Batch, params: Params, seed: int, how: Mapping[str, Any]) -> _Trial:
         boosting, start = _Boosting.of(params, seen, seed), _scaled(seen)
+        boosting = replace(boosting, settings={**boosting.settings, **how})
         prob = start.predict(Batch(unseen.score))
         losses = [log_loss(prob, unseen.labels)]
         model = boosting.train(seen, start, boosting.course.most, unseen)
         if model is not None:
             order = boosting.of_labels(seen)
             data = catboost.pool(_features(unseen, scores(prob), order))
-            for stage in model.staged_predict(data, prediction_type="RawFormulaVal", eval_period=EVERY):
+            count = how.get("thread_count", -1)
+            for stage in model.staged_predict(data, "RawFormulaVal", eval_period=EVERY, thread_count=count):
                 losses.append(log_loss(_moved(prob, stage, order), unseen.labels))
         losses += [losses[-1]] * (1 + boosting.course.most // EVERY - len(losses))
         return cls(boosting, seen, unseen, start, model, np.stack(losses))
@@ -326,8 +323,14 @@ class _Trial:
 
 
 def _trials(rows: Batch, params: Params, seed: int, splits: Iterable[Split]) -> list[_Trial]:
-    sides = ((distinct(rows.take(side), seed) for side in split) for split in splits)
-    return [_Trial.of(seen, unseen, params, seed) for seen, unseen in sides]
+    """A trial for each split, on one thread each if there are several."""
+    tried = list(splits)
+
+    def work(split: Split) -> _Trial:
+        seen, unseen = (distinct(rows.take(side), seed) for side in split)
+        return _Trial.of(seen, unseen, params, seed, {"thread_count": 1} if len(tried) > 1 else {})
+
+    return on_threads(work, tried)
 
 
 def _rounds(trials: Sequence[_Trial]) -> int:

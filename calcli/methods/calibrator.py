@@ -302,6 +302,9 @@ class Settled(NamedTuple):
     seconds: float
     """How long the choice took, which has fitted these."""
 
+    by_splits: bool
+    """Whether the settings were chosen by the rows that the splits hold out."""
+
 
 def settle(
     spec: MethodSpec,
@@ -323,7 +326,7 @@ def settle(
         return found._replace(fitted=replace(found.fitted, start=curve), of_splits={})
     started, chosen = time.perf_counter(), Chosen()
     if spec.chooses and not spec.lacks_columns(batch) and len(_counting(batch)) == len(batch) > 0:
-        chosen = spec.load().choose(batch, sides, params, seed, splits)
+        chosen = _chosen(spec, batch, sides, params, seed, splits)
     seconds = time.perf_counter() - started
     if chosen.whole is None:
         fitted = fit(spec, batch, {**params, **chosen.settings}, sides=sides, seed=seed)
@@ -334,7 +337,23 @@ def settle(
     for place, state in chosen.states.items():
         weight = batch.weights[splits[place].train]
         of_splits[place] = replace(fitted, rows=_rows(len(weight), float(weight.sum())), state=state)
-    return Settled(fitted, {**params, **fitted.settings}, of_splits, seconds)
+    by_splits = bool(chosen.settings or chosen.states)
+    return Settled(fitted, {**params, **fitted.settings}, of_splits, seconds, by_splits)
+
+
+def _chosen(
+    spec: MethodSpec, batch: Batch, sides: SideInputs, params: Params, seed: int, splits: Sequence[Split]
+) -> Chosen:
+    """The choice of a method; one-vs-rest that of each class, if all of them are calibrators of every split."""
+    method = spec.load()
+    if not spec.one_vs_rest(batch.classes):
+        return method.choose(batch, sides, params, seed, splits)
+    each = {name: method.choose(part, sides, params, seed, splits) for name, part in _parts(batch)}
+    wholes = {name: one.whole for name, one in each.items() if one.whole is not None}
+    if len(wholes) < len(each) or any(len(one.states) < len(splits) for one in each.values()):
+        return Chosen()
+    states = {place: nest({name: one.states[place] for name, one in each.items()}) for place in range(len(splits))}
+    return Chosen({}, states, nest(wholes))
 
 
 def no_features(spec: MethodSpec) -> DataError:

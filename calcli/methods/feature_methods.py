@@ -53,6 +53,7 @@ MBCT = MethodSpec(
     needs=_ranking,
     extras=("leaf",),
     explains=True,
+    chooses=True,
     closed_form=True,
     sums="levels",
     params=(
@@ -251,6 +252,7 @@ FOREST = MethodSpec(
     explains=True,
     chooses=True,
     auto="yes",
+    member={"weight": 1.0},
     params=(
         integer("trees", 100, "number of trees", 1, 1000),
         number("min_rows", 3.0, "the minimum weight of a leaf", 1, 1e9),
@@ -279,6 +281,7 @@ CCL = MethodSpec(
     extras=("cluster",),
     closed_form=True,
     explains=True,
+    chooses=True,
     remarks=True,
     reaches_ends=True,
     params=(

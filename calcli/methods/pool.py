@@ -47,7 +47,7 @@ MOST = 5
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     batch = batch if batch.weight is None else batch.take(batch.weight > 0)  # others would be dealt into folds too
-    asked = _asked(params, batch)
+    asked = members_asked(params, batch)
     if params["weights"] != "auto":
         members = _fitted(asked, batch, seed)
         return mixture(members, dict(zip(members, _given_weights(params, len(members)), strict=True)), {})
@@ -56,7 +56,8 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     splits = _splits(some, seed)
     if not splits:
         return mixture(_fitted([catalog.find(IDENTITY)], batch, seed), {IDENTITY: 1.0}, {})
-    settled = {spec.name: calibrator.settle(spec, some, spec.resolve(), splits, seed=seed) for spec in asked}
+    params_of = {spec.name: spec.as_member(spec.resolve()) for spec in asked}
+    settled = {spec.name: calibrator.settle(spec, some, params_of[spec.name], splits, seed=seed) for spec in asked}
     rows, held_out = predicted_out_of_fold(settled, some, splits, seed)
     weights = weigh(held_out, rows.labels, rows.weight, most=int(number(params, "most")))
     members = {name: settled[name].fitted for name in weights}
@@ -190,7 +191,7 @@ def _splits(batch: Batch, seed: int) -> list[Split]:
     return in_turn(folds_by_row(batch.score, FOLDS, seed, "pool"), most)
 
 
-def _asked(params: Params, batch: Batch) -> list[MethodSpec]:
+def members_asked(params: Params, batch: Batch) -> list[MethodSpec]:
     """The methods that are weighed, identity first."""
     if params["members"] == "auto":
         return [spec for spec in catalog.suited_to(batch) if spec.lacks(spec.resolve(), len(batch.features)) is None]

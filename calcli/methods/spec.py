@@ -186,6 +186,9 @@ class MethodSpec:
     auto: Literal["yes", "binary", "multiclass", "no"] = "no"
     """Whether ``--method auto`` considers it: always, for two classes, for more, or not at all."""
 
+    member: Mapping[str, ParamValue] = field(default_factory=dict)
+    """Parameters of a member of a pool, where they are left to be chosen: the pool weighs what it gives."""
+
     params: tuple[Param, ...] = ()
     presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
 
@@ -218,6 +221,10 @@ class MethodSpec:
         module, _, name = self.target.partition(":")
         method = importlib.import_module(module)
         return cast("ExtendedMethod", getattr(method, name)() if name else method)
+
+    def as_member(self, params: Params) -> Params:
+        """The parameters of a member of a pool, which those of `member` complete."""
+        return {**params, **{name: value for name, value in self.member.items() if params[name] == "auto"}}
 
     def one_vs_rest(self, classes: int) -> bool:
         """Whether it is fitted to each of this many classes against the rest."""

@@ -25,8 +25,8 @@ Family: TypeAlias = Literal[
     "regression",
     "test",
     "linked",
-    "ordered",
     "decision",
+    "ordered",
 ]
 Kind: TypeAlias = Literal["smooth", "gap", "test"]
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
+from calcli.errors import FitError
 from calcli.listener import Listener
 from calcli.methods import catalog, pool
 from calcli.methods.base import Params, number
@@ -144,6 +145,10 @@ class MethodSelection:
     def _mean(self, loss: FloatArray) -> float:
         return float(np.average(loss, weights=self.weight))
 
+    def pool(self) -> Chosen:
+        """The pool, whether or not it is shown to help."""
+        return Chosen(pool.POOL, self._weigh(None), IDENTITY, "")
+
     def least_gain(self, chosen: Chosen) -> float:
         """By how much the mean log-loss had to be lower: what the pool had to spare less than it is."""
         none = Scored(self.labels, self.prob[IDENTITY], self.weight)
@@ -239,17 +244,17 @@ class Evidence(NamedTuple):
         return cls(nats, max(1.0, together / alone) if alone > 0 else 1.0, math.sqrt(together))
 
 
-FOLDS, ONE_FOLD = Holdout("cv", folds=5), Holdout("share", share=0.2)
-
-HOLDOUTS = ((20_000, FOLDS), (50_000, Holdout("cv", folds=3)))
-"""How up to so many rows are held out; more are by `ONE_FOLD`. Of many, two thirds are enough to fit on."""
+FOLDS = 5
+"""Into so many parts held-out rows are dealt to be mixed, where they are not in folds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """The choice, and what was found on the way to it."""
 
-    choice: Choice
+    choice: Choice | None
+    """None where the pool was asked for."""
+
     spec: MethodSpec
     params: Params
     fitted: FittedMethod | None
@@ -270,19 +275,19 @@ class Selection:
 def select(
     recipe: Recipe, batch: Batch, *, seed: int, listener: Listener, sides: SideInputs = NO_SIDE_INPUTS
 ) -> Selection:
-    """Compare the methods that suit the rows, weigh them, and choose."""
+    """Compare the methods that suit the rows, weigh them, and choose; or keep the pool, if the recipe asks for it."""
+    of_pool, pooled = recipe.resolve(catalog.find(pool.POOL)), recipe.method == pool.POOL
     post_processing = PostProcessing(recipe.exact)
     # The rows that are compared, and which of them are held out.
     compared = pool.compared_rows(len(batch), seed)
     rows = batch if compared.all() else batch.take(compared)
-    holdout = next((holdout for most, holdout in HOLDOUTS if len(rows) <= most), ONE_FOLD)
-    if recipe.holdout not in (None, "none"):
-        holdout = Holdout.parse(recipe.holdout, len(rows))
+    holdout = Holdout.shared(None if recipe.holdout == "none" else recipe.holdout, len(rows))
     splits = split_rows(len(rows), holdout, seed, rows.units)
 
     # What every method predicts for them.
+    asked = pool.members_asked(of_pool, batch) if pooled else catalog.suited_to(batch)
     candidates, not_installed = catalog.installed(
-        {spec: recipe.resolve(spec) for spec in catalog.suited_to(batch)}, len(batch.features), sides.roles
+        {spec: spec.as_member(recipe.resolve(spec)) for spec in asked}, len(batch.features), sides.roles
     )
     outcomes = cross_validate(
         candidates,
@@ -295,13 +300,17 @@ def select(
         settle=True,
         post_processing=post_processing,
     )
+    if pooled and (failed := [one for one in outcomes if one.status == "failed"]):
+        raise FitError(f"{failed[0].spec.name}: {failed[0].reason}")
     prob = {one.spec.name: one.predicted.prob for one in outcomes if one.predicted is not None}
     held = rows.take(splits.predicted)
-    most = int(number(recipe.resolve(catalog.find(pool.POOL)), "most"))
+    most = int(number(of_pool, "most"))
     every = MethodSelection(prob, held, _parts(splits, held, seed), criterion(recipe.criterion), most)
 
     # The choice, and its calibrator of all rows.
-    contest, chosen, cost = every.limited(recipe.purpose, simple=recipe.simple)
+    contest, chosen, cost = every, every.pool(), None
+    if not pooled:
+        contest, chosen, cost = every.limited(recipe.purpose, simple=recipe.simple)
     members = {one.spec.name: one.fitted for one in outcomes if one.fitted is not None}
     params: Params
     if chosen.name == pool.POOL:
@@ -313,12 +322,20 @@ def select(
         fitted = members[chosen.name]
         params = recipe.resolve(fitted.spec)
     late = tuple(one.spec.name for one in outcomes if one.reason == OUT_OF_TIME)
-    choice = Choice(chosen.name, chosen.best, chosen.why, late, not_installed, cost)
+    choice = None if pooled else Choice(chosen.name, chosen.best, chosen.why, late, not_installed, cost)
     compared[compared] = splits.predicted
     kept = fitted if rows is batch else None
-    least = None if chosen.name == IDENTITY else contest.least_gain(chosen)
+    least = None if pooled or chosen.name == IDENTITY else contest.least_gain(chosen)
     return Selection(
-        choice, fitted.spec, params, kept, holdout, compared, contest.predicted(chosen), splits.folds, least
+        None if pooled else choice,
+        fitted.spec,
+        params,
+        kept,
+        holdout,
+        compared,
+        contest.predicted(chosen),
+        splits.folds,
+        least,
     )
 
 
@@ -327,5 +344,5 @@ def _parts(splits: Splits, held: Batch, seed: int) -> IntArray:
     if splits.folds is not None:
         return splits.folds.fold_of
     if held.units is not None and np.ptp(held.units.rank) > 0:
-        return group_folds(held.units.rank, FOLDS.folds, stream(seed, "parts"))
-    return folds(len(held), FOLDS.folds, stream(seed, "parts"))
+        return group_folds(held.units.rank, FOLDS, stream(seed, "parts"))
+    return folds(len(held), FOLDS, stream(seed, "parts"))

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from calcli.batch import Batch
 from calcli.errors import FitError
 from calcli.listener import Listener, stage
 from calcli.models import requests
+from calcli.numeric.side_by_side import as_they_come
 from calcli.numeric.threads import threads
 from calcli.reports.schema import DataFacts, finite
 from calcli.tables.binding_types import Binding
@@ -87,16 +89,19 @@ def _train_models(trainer: Trainer, settings: Settings, saved: Checkpoint, liste
     files = {name: file for name in names if (file := saved.get(name)) is not None}
     if files:
         listener.note(f"{len(files)} of {settings.models} models are there from a stopped run: resuming")
-    pool = trainer.pool()
+    pool, todo = trainer.pool(), [member for member, name in enumerate(names) if name not in files]
+
+    def train(member: int) -> bytes:
+        return trainer.train(pool, settings, "member", member, each=lambda: listener.advance(1))
+
     try:
-        with stage(listener, "training", settings.models):
-            listener.advance(len(files))
-            for member, name in enumerate(names):
-                if name not in files:
-                    with stage(listener, f"model {member + 1} of {settings.models}", settings.trees):
-                        files[name] = trainer.train(pool, settings, "member", member, each=lambda: listener.advance(1))
-                    saved.put(name, files[name])
-                    listener.advance(1)
+        # An interrupt begins no other model.
+        with stage(listener, "training", settings.models * settings.trees), closing(as_they_come(train, todo)) as made:
+            listener.advance(len(files) * settings.trees)
+            for place, file in made:
+                saved.put(names[todo[place]], file)
+                files[names[todo[place]]] = file
+                listener.advance(0, f"{len(files)} of {settings.models} models")
     except BaseException:
         if files:
             listener.note(f"{len(files)} of {settings.models} models are kept: the same command resumes from there")
@@ -106,15 +111,18 @@ def _train_models(trainer: Trainer, settings: Settings, saved: Checkpoint, liste
 
 def _tune(trainer: Trainer, settings: Settings, saved: Checkpoint, listener: Listener) -> tuple[GridCell, ...]:
     """Every cell of the grid; one whose training diverged has an infinite loss."""
-    trials: list[GridCell] = []
-    with stage(listener, "tuning", len(RATES) * len(DEPTHS)):
-        for name, cell, compute in trainer.trials(settings):
-            content = saved.get(f"trial-{name}")
-            loss = compute() if content is None else float(content)
-            if content is None:
-                saved.put(f"trial-{name}", repr(loss).encode())
-            trials.append(GridCell(cell, loss))
+    cells = [*trainer.trials(settings)]
+    known = {name: float(content) for name, _, _ in cells if (content := saved.get(f"trial-{name}")) is not None}
+    todo = [(name, cell, compute) for name, cell, compute in cells if name not in known]
+    losses = as_they_come(lambda each: each[2](), todo)
+    with stage(listener, "tuning", len(RATES) * len(DEPTHS)), closing(losses):
+        listener.advance(len(known))
+        for place, loss in losses:
+            name, cell, _ = todo[place]
+            saved.put(f"trial-{name}", repr(loss).encode())
+            known[name] = loss
             listener.advance(1, f"learning rate {cell.learning_rate}, depth {cell.depth}")
+    trials = [GridCell(cell, known[name]) for name, cell, _ in cells]
     if not any(math.isfinite(trial.loss) for trial in trials):
         raise FitError("no learning rate and depth gave finite predictions", hint="look for extreme labels")
     return tuple(trials)

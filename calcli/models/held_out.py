@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -20,11 +20,16 @@ from calcli.methods.spec import MethodSpec
 from calcli.metrics.base import Folds
 from calcli.metrics.paired import LEAST_FOLDS, MOST_FOLDS, FoldFits
 from calcli.numeric.seeded import Split, folds, group_folds, held_out, held_out_groups, last_in_time, stream, time_spans
+from calcli.numeric.side_by_side import as_they_come
+from calcli.numeric.threads import threads
 
 Mask = NDArray[np.bool_]
 
 CROSS_VALIDATED_ROWS = 1_000_000
 """Up to so many rows the default is 5-fold cross-validation, above that one 90/10 split."""
+
+FEWER_FOLDS = ((20_000, 5), (50_000, 3))
+"""Up to so many rows, so many folds: of many rows two thirds are enough to fit on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +39,17 @@ class Holdout:
     kind: Literal["cv", "share", "none", "others"]
     folds: int = 0
     share: float = 0.0
+    refit_on_all: bool = True
+    """Whether the artifact is fitted on all rows; otherwise it is the calibrator that was evaluated."""
 
     def __str__(self) -> str:
         return {"cv": f"cv:{self.folds}", "share": f"{self.share:g}", "none": "none", "others": "others"}[self.kind]
-
-    @property
-    def refit_on_all(self) -> bool:
-        """Whether the artifact is fitted on all rows; otherwise it is the calibrator that was evaluated."""
-        return self.kind != "share"
 
     @classmethod
     def parse(cls, text: str | None, rows: int) -> Holdout:
         """From ``--holdout``; None is the default for so many rows."""
         if text is None:
-            return cls("cv", folds=5) if rows <= CROSS_VALIDATED_ROWS else cls("share", share=0.1)
+            return cls("cv", folds=5) if rows <= CROSS_VALIDATED_ROWS else cls("share", 0, 0.1, refit_on_all=False)
         if text == "none":
             return cls("none")
         if match := re.fullmatch(r"cv:(\d{1,12})", text):
@@ -63,7 +65,18 @@ class Holdout:
             share = 0.0
         if not 0 < share < 1:
             raise UsageError(f"--holdout {text}: give cv:5 (folds), 0.1 (a share of the rows) or none")
-        return cls("share", share=share)
+        return cls("share", 0, share, refit_on_all=False)
+
+    @classmethod
+    def shared(cls, text: str | None, rows: int) -> Holdout:
+        """The scheme whose predictions also choose settings, or among methods: then a prediction costs a whole fit.
+
+        By default up to 20,000 rows are held out in five folds and up to 50,000 in three; of more, one fifth is enough.
+        """
+        if text is not None:
+            return replace(cls.parse(text, rows), refit_on_all=True)
+        folds = next((folds for most, folds in FEWER_FOLDS if rows <= most), 0)
+        return cls("cv", folds=folds) if folds else cls("share", share=0.2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +218,17 @@ def predict_held_out(
     done: Callable[[], None],
     sides: SideInputs = NO_SIDE_INPUTS,
     post_processing: PostProcessing = PLAIN,
+    known: Mapping[int, FittedMethod] = NONE_KNOWN,
 ) -> tuple[HeldOutPredictions, FittedMethod]:
-    """Fit and predict in each split; `done` is called after each. The calibrator is that of the last split."""
+    """Fit and predict in each split; `done` is called after each. The calibrator is that of the last split.
+
+    `known` are calibrators of splits that need not be fitted again.
+    """
     parts: dict[int, FoldPredictions] = {}
     step = step_of(batch, splits)
     every = range(len(splits))
-    for part, fitted in predict_splits(spec, batch, params, splits, every, seed, sides, post_processing, step):
+    made = predict_splits(spec, batch, params, splits, every, seed, sides, post_processing, step, known)
+    for part, fitted in made:
         parts[part.split], last = part, fitted
         done()
     return join_folds(parts, batch, splits), last
@@ -250,17 +268,19 @@ def predict_splits(
     step: int = 0,
     known: Mapping[int, FittedMethod] = NONE_KNOWN,
 ) -> Iterator[tuple[FoldPredictions, FittedMethod]]:
-    """The predictions and the calibrator of each of the splits `which`; `step` is that of `step_of`.
+    """The predictions and the calibrator of each of the splits `which`, as they come; `step` is that of `step_of`.
 
     `known` are calibrators of splits that need not be fitted again.
     """
     sums: list[Sums] = []
-    for split in which:
+    if gathers_once(spec, batch, splits):
+        sums = [calibrator.gather(spec, batch.take(part), params) for part in splits.tests]
+
+    def predict(split: int) -> tuple[FoldPredictions, FittedMethod]:
         started = time.perf_counter()
         if split in known:
             fitted = known[split]
-        elif gathers_once(spec, batch, splits):
-            sums = sums or [calibrator.gather(spec, batch.take(part), params) for part in splits.tests]
+        elif sums:
             fitted = _from_others(spec, sums, split, params, batch.classes)
         else:
             fitted = calibrator.fit(spec, batch.take(splits.train(split)), params, sides=sides, seed=seed)
@@ -269,7 +289,12 @@ def predict_splits(
         prob = fitted.predict(batch.take(splits.tests[split]))
         apply_seconds = time.perf_counter() - middle
         said = _said(fitted, batch, splits.tests[split], prob, step) if step else None
-        yield FoldPredictions(split, prob, middle - started, apply_seconds, said), fitted
+        return FoldPredictions(split, prob, middle - started, apply_seconds, said), fitted
+
+    if spec.needs_features and len(which) > 1 and threads() > 1:
+        yield from (part for _, part in as_they_come(predict, which))
+    else:
+        yield from map(predict, which)
 
 
 def _said(fitted: FittedMethod, batch: Batch, test: Mask, prob: FloatArray, step: int) -> FloatArray:

@@ -13,15 +13,17 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, told
-from calcli.methods.calibrator import FittedMethod, PostProcessing
+from calcli.methods.calibrator import FittedMethod, PostProcessing, Settled
+from calcli.methods.pool import POOL
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Folds
 from calcli.metrics.paired import FoldFits, Paired, given_at_least
 from calcli.models.auto import select
-from calcli.models.held_out import Holdout, Mask, predict_held_out, split_rows
+from calcli.models.held_out import CROSS_VALIDATED_ROWS, Holdout, Mask, Splits, predict_held_out, split_rows
 from calcli.models.model_selection import Choice, choice_warnings
 from calcli.models.recipe import AUTO, Recipe, prior_ratio_of
+from calcli.numeric.threads import one_thread_of_algebra
 from calcli.reports.conditions import Guard
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.groups import LabelCheck
@@ -163,11 +165,13 @@ def learn(
     share = class_weights(batch.labels, batch.weight, len(classes))
     post_processing = PostProcessing(recipe.exact, prior_ratio_of(recipe.prior_shift, share, classes))
     task = _Task(recipe, batch, post_processing, seed, listener, sides)
-    learned = task.with_auto() if recipe.method == AUTO else task.with_method(catalog.find(recipe.method))
-    if learned.prob is None:
-        return learned
-    rows = learned.held_out(batch)
-    return replace(learned, drift_baseline=DriftBaseline.of(learned.prob, rows.labels, rows.weight, rows.together))
+    with one_thread_of_algebra():
+        learned = task.with_auto() if task.weighs else task.with_method(catalog.find(recipe.method))
+        if learned.prob is None:
+            return learned
+        rows = learned.held_out(batch)
+        baseline = DriftBaseline.of(learned.prob, rows.labels, rows.weight, rows.together)
+    return replace(learned, drift_baseline=baseline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +185,17 @@ class _Task:
     listener: Listener
     sides: SideInputs
 
+    @property
+    def weighs(self) -> bool:
+        """Whether several methods are weighed, by predictions that are the report of the pool too."""
+        asked = Holdout.parse(self.recipe.holdout, len(self.batch))
+        given = self.recipe.holdout is not None and not asked.refit_on_all
+        if self.recipe.method != POOL or asked.kind == "none" or given:
+            return self.recipe.method == AUTO
+        return self.recipe.resolve(catalog.find(POOL))["weights"] == "auto"
+
     def with_auto(self) -> FitOutcome:
-        """By the method that is selected, which has predicted held-out rows on the way."""
+        """By the method that is selected, or their pool, which has predicted held-out rows on the way."""
         started = time.perf_counter()
         selected = select(self.recipe, self.batch, seed=self.seed, listener=self.listener, sides=self.sides)
         fitted = selected.fitted or self._fit(selected.spec, selected.params)
@@ -210,8 +223,12 @@ class _Task:
         )
 
     def with_method(self, spec: MethodSpec) -> FitOutcome:
-        """By one method: predict held-out rows, and fit on all; with a single split its calibrator is kept."""
-        holdout, params = Holdout.parse(self.recipe.holdout, len(self.batch)), self.recipe.resolve(spec)
+        """By one method: fit on all rows, and predict held-out rows; a given share of these judges what is kept.
+
+        Where the method chooses its settings by the very rows that are held out, none of them by itself, its fits are
+        the report. Otherwise it chooses them anew for each split.
+        """
+        holdout, params = self._holdout(spec), self.recipe.resolve(spec)
         label_check = LabelCheck.of(self.batch)
         if holdout.kind == "none":
             started = time.perf_counter()
@@ -220,6 +237,11 @@ class _Task:
             return FitOutcome(spec, params, fitted, holdout, seconds, label_check)
 
         splits = split_rows(len(self.batch), holdout, self.seed, self.batch.units)
+        started, known = time.perf_counter(), dict[int, FittedMethod]()
+        settled = self._settled(spec, params, splits) if holdout.refit_on_all else None
+        fit_seconds = time.perf_counter() - started
+        if settled is not None and settled.by_splits:
+            params, known = settled.params, dict(settled.of_splits)
         with stage(self.listener, f"checking {spec.name} on held-out rows", len(splits)), _details(self.listener):
             predicted, fitted = predict_held_out(
                 spec,
@@ -230,18 +252,14 @@ class _Task:
                 done=lambda: self.listener.advance(1),
                 sides=self.sides.only(spec.sides),
                 post_processing=self.post_processing,
+                known=known,
             )
-        fit_seconds = predicted.fit_seconds
-        if holdout.refit_on_all:
-            started = time.perf_counter()
-            fitted = self._fit(spec, params)
-            fit_seconds = time.perf_counter() - started
         return FitOutcome(
             spec,
-            params,
-            fitted,
+            self.recipe.resolve(spec),
+            fitted if settled is None else settled.fitted.with_post_processing(self.post_processing),
             holdout,
-            Seconds(fit=fit_seconds, apply=predicted.apply_seconds),
+            Seconds(predicted.fit_seconds if settled is None else fit_seconds, predicted.apply_seconds),
             label_check,
             held_out_rows=int(splits.predicted.sum()),
             rows=splits.predicted,
@@ -249,6 +267,19 @@ class _Task:
             folds=splits.folds,
             fits=predicted.fits,
         )
+
+    def _holdout(self, spec: MethodSpec) -> Holdout:
+        """The scheme that was asked for; the default of a method that chooses by the rows is that of `auto`."""
+        rows = len(self.batch)
+        if self.recipe.holdout is None and spec.chooses and rows <= CROSS_VALIDATED_ROWS:
+            return Holdout.shared(None, rows)
+        return Holdout.parse(self.recipe.holdout, rows)
+
+    def _settled(self, spec: MethodSpec, params: Params, splits: Splits) -> Settled:
+        """The calibrator of all rows, and the settings that it chose by the splits if it can."""
+        sides = self.sides.only(spec.sides)
+        with stage(self.listener, f"fitting {spec.name}"), _details(self.listener):
+            return calibrator.settle(spec, self.batch, params, list(splits), sides=sides, seed=self.seed)
 
     def _fit(self, spec: MethodSpec, params: Params) -> FittedMethod:
         with stage(self.listener, f"fitting {spec.name}"), _details(self.listener):

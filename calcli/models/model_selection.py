@@ -32,8 +32,8 @@ from calcli.models.held_out import (
     predict_splits,
     step_of,
 )
-from calcli.models.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here
-from calcli.numeric.threads import threads
+from calcli.models.workers import Finished, Job, NoWorkersError, Progressed, run_beside, run_here, run_in_threads
+from calcli.numeric.threads import one_thread_of_algebra, threads
 from calcli.reports.schema import ReportWarning
 
 IDENTITY = "identity"
@@ -114,12 +114,17 @@ def cross_validate(
     work = SharedWork(tuple(candidates.items()), batch, splits, sides, seed, settle, post_processing)
     job = Job(_predict, work)
     with stage(listener, "comparing", len(candidates) * len(splits)):
-        progress = Progress(work, listener)
+        # Side by side, what takes longest shall not come last; where the time is limited, the simplest are first.
+        progress = Progress(work, listener, costly_first=budget is None and threads() > 1)
         # 1. The identity, here and without a time limit: every other method is compared with it.
         progress.follow(run_here(job, progress.tasks(IDENTITY)))
-        # 2. The other methods in processes, if there is enough work and they can be started.
+        # 2. The other methods side by side, if there is enough work: in threads, as the methods of `auto` leave the
+        # interpreter for nearly all of their time, and else in processes, if they can be started.
         count = min(threads(), MOST_PROCESSES, len(list(progress.tasks())))
-        if count > 0 and _is_worth_processes(work) and time.monotonic() < until:
+        worth = count > 0 and _is_worth_processes(work) and time.monotonic() < until
+        if worth and settle and budget is None:
+            progress.follow(run_in_threads(job, progress.tasks()))
+        elif worth:
             with suppress(NoWorkersError):
                 tasks = progress.tasks()
                 progress.follow(run_beside(job, tasks, count=count, threads=threads() // count, until=until))
@@ -136,6 +141,11 @@ def _is_worth_processes(work: SharedWork) -> bool:
 
 
 def _predict(work: SharedWork, task: FoldTask) -> Iterator[FoldPredictions | FittedMethod]:
+    with one_thread_of_algebra():
+        yield from _settled_and_predicted(work, task)
+
+
+def _settled_and_predicted(work: SharedWork, task: FoldTask) -> Iterator[FoldPredictions | FittedMethod]:
     spec, params = work.candidates[task.candidate]
     sides = work.sides.only(spec.sides)
     known: Mapping[int, FittedMethod] = {}
@@ -157,8 +167,8 @@ Event: TypeAlias = Progressed[FoldTask, FoldPredictions | FittedMethod] | Finish
 class Progress:
     """The predictions and the errors of all candidates so far, by split."""
 
-    def __init__(self, work: SharedWork, listener: Listener) -> None:
-        self._work, self._listener = work, listener
+    def __init__(self, work: SharedWork, listener: Listener, *, costly_first: bool) -> None:
+        self._work, self._listener, self._costly_first = work, listener, costly_first
         self._specs = [spec for spec, _ in work.candidates]
         self._folds: list[dict[int, FoldPredictions]] = [{} for _ in self._specs]
         self._errors: list[dict[int, str]] = [{} for _ in self._specs]
@@ -167,7 +177,7 @@ class Progress:
     def tasks(self, name: str | None = None) -> Iterator[FoldTask]:
         """The open tasks of one candidate or of all, as of the moment when the next one is asked for."""
         every = range(len(self._work.splits))
-        for candidate, spec in enumerate(self._specs):
+        for candidate, spec in self._in_order():
             if spec.lacks_columns(self._work.batch) or name not in (None, spec.name):
                 continue
             once = self._work.settle or gathers_once(spec, self._work.batch, self._work.splits)
@@ -175,6 +185,10 @@ class Progress:
                 if not self._errors[candidate] and not self._folds[candidate].keys() >= set(splits):
                     self._advance(candidate, 0, "fitting")
                     yield FoldTask(candidate, splits)
+
+    def _in_order(self) -> list[tuple[int, MethodSpec]]:
+        each = [*enumerate(self._specs)]
+        return each[::-1] if self._costly_first else each
 
     def follow(self, events: Generator[Event, None, None]) -> None:
         """Record predictions and errors as they come, and report each fold to the listener."""

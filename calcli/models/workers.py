@@ -1,7 +1,7 @@
 """A pool of processes for GIL-bound work.
 
-`run_here` does tasks one after the other, `run_beside` does the same tasks in other processes, and both report the same
-events.
+`run_here` does tasks one after the other, `run_beside` does the same tasks in other processes, `run_in_threads` in
+threads of this one, and all report the same events.
 
 What is sent: the function that does a task, the tasks and their values are pickled and go through a connection. What
 all tasks share is pickled once into a file without a name, which every process maps, so that there is one copy of its
@@ -39,6 +39,7 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from calcli.errors import CalcliError
 from calcli.locks import WINDOWS
+from calcli.numeric.side_by_side import as_they_come
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
@@ -105,6 +106,19 @@ def run_here(
         yield Finished(task, error)
         if time.monotonic() > until:
             return
+
+
+def run_in_threads(
+    job: Job[Shared, Task, Value], tasks: Iterable[Task]
+) -> Generator[Progressed[Task, Value] | Finished[Task], None, None]:
+    """Do the tasks in as many threads of this process as there may be; those that have begun cannot be stopped."""
+    todo = list(tasks)
+
+    def work(task: Task) -> list[Progressed[Task, Value] | Finished[Task]]:
+        return [*run_here(job, [task])]
+
+    for _, events in as_they_come(work, todo):
+        yield from events
 
 
 def run_beside(

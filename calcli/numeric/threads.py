@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,10 +45,41 @@ def check_addresses() -> None:
         )
 
 
-def one_thread_of_algebra() -> AbstractContextManager[object]:
+class _Limit:
+    """The limit on the threads of algebra, which is one of the whole process."""
+
+    def __init__(self) -> None:
+        self._lock, self._limited, self._wanted = threading.Lock(), ExitStack(), 0
+
+    def enter(self) -> None:
+        """Begin it, if nobody has."""
+        with self._lock:
+            if self._wanted == 0:
+                self._limited.enter_context(_algebra().limit(limits=1))
+            self._wanted += 1
+
+    def leave(self) -> None:
+        """End it, if nobody else wants it."""
+        with self._lock:
+            self._wanted -= 1
+            if self._wanted == 0:
+                self._limited.close()
+
+
+_LIMIT = _Limit()
+
+
+@contextmanager
+def one_thread_of_algebra() -> Iterator[None]:
     """Products and solutions of matrices on one thread: several would add up in an order of their own."""
-    limited: AbstractContextManager[object] = _algebra().limit(limits=1)
-    return limited
+    if threads() == 1:  # they are
+        yield
+        return
+    _LIMIT.enter()
+    try:
+        yield
+    finally:
+        _LIMIT.leave()
 
 
 @cache

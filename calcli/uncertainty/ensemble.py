@@ -346,6 +346,8 @@ class Trainer:
         `each` is called after each tree.
         """
         params, rng = settings.params(self.task, self.classes), stream(self.seed, "uncertainty", *key)
+        if settings.models > 1 or key[0] == "trial":  # one thread for each of those that are trained side by side
+            params["thread_count"] = 1
         return catboost.to_bytes(catboost.train(pool, params, seed=int(rng.integers(2**31 - 1)), each=each))
 
     def trials(self, settings: Settings) -> Iterator[tuple[str, Settings, Callable[[], float]]]:

@@ -8,12 +8,17 @@ import polars as pl
 import pytest
 
 import calcli
+from calcli.batch import Batch
 from calcli.errors import UsageError
-from calcli.methods import catalog
+from calcli.listener import SILENT
+from calcli.methods import calibrator, catalog, pool
 from calcli.methods.catalog import candidates_for
 from calcli.models import auto as selection
-from calcli.models import learn
+from calcli.models import held_out, learn
+from calcli.models.recipe import Recipe
+from calcli.numeric.losses import log_loss
 from calcli.reports.schema import Report
+from tests.support.cases import wrong_by_feature
 from tests.support.samples import breeds, clicks
 
 
@@ -60,18 +65,57 @@ def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("rows", "holdout"), [(200, "cv:5"), (300, "cv:3"), (400, "0.2")])
 def test_the_more_rows_the_fewer_folds(rows: int, holdout: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    of_few, of_many = (of for _, of in selection.HOLDOUTS)
-    monkeypatch.setattr(selection, "HOLDOUTS", ((200, of_few), (300, of_many)))
-    assert calcli.fit(clicks(rows)).model.manifest.fit["holdout"]["scheme"] == holdout
-    assert calcli.fit(clicks(rows), holdout="cv:4").model.manifest.fit["holdout"]["scheme"] == "cv:4"
+    """The same of a method that chooses its settings by the rows that are held out; others are cheap enough."""
+    (_, few), (_, many) = held_out.FEWER_FOLDS
+    monkeypatch.setattr(held_out, "FEWER_FOLDS", ((200, few), (300, many)))
+    for how, scheme in (({}, holdout), ({"holdout": "cv:4"}, "cv:4"), ({"method": "forest"}, holdout)):
+        found = calcli.fit(clicks(rows), **how).model.manifest.fit["holdout"]
+        assert (found["scheme"], found["refit_on_all"]) == (scheme, True)
+    assert calcli.fit(clicks(rows), method="platt").model.manifest.fit["holdout"]["scheme"] == "cv:5"
 
 
 def test_what_was_found_in_the_comparison_is_not_fitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learn, "predict_held_out", None)
     monkeypatch.setattr(learn, "calibrator", None)
     assert calcli.fit(clicks()).report.chosen != "identity"
-    with pytest.raises(TypeError):
+    assert calcli.fit(clicks(), method="pool").report.chosen == "pool"
+    with pytest.raises(AttributeError):
         calcli.fit(clicks(), method="platt")
+
+
+def test_the_report_of_a_pool_is_the_mixture_by_the_weights_of_the_other_folds() -> None:
+    """Whether or not it is shown to help; members are those that are named."""
+    rng = np.random.default_rng(3)
+    z = rng.normal(-1, 1.5, 600)
+    frame = pl.DataFrame({"label": (rng.random(600) < 1 / (1 + np.exp(-z))).astype(int), "logit": z})
+    fitted = calcli.fit(frame, method="pool", params={"members": "platt,beta"}, metrics="nll")
+    assert [warned.code for warned in fitted.report.warnings if warned.code == "choice"] == []
+    batch = Batch(z, frame["label"].to_numpy().astype(np.int64))
+    splits = held_out.split_rows(600, held_out.Holdout("cv", folds=5), 0)
+    specs = [catalog.find(name) for name in ("identity", "platt", "beta")]
+    prob = {
+        spec.name: held_out.predict_held_out(spec, batch, spec.resolve(), splits, seed=0, done=lambda: None)[0].prob
+        for spec in specs
+    }
+    mixed = np.empty(600)
+    for test in splits.tests:
+        others = pool.weigh({name: one[~test] for name, one in prob.items()}, batch.labels[~test])
+        mixed[test] = pool.mixed({name: one[test] for name, one in prob.items()}, others)
+    expected = float(log_loss(mixed, batch.labels).mean())
+    assert fitted.report.value("pool", "nll") == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["boost", "forest", "mbct", "ccl"])
+def test_the_report_of_a_method_alone_is_what_it_has_predicted_on_the_way(name: str) -> None:
+    """No split is fitted again, and the calibrator is that of all rows."""
+    spec, batch = catalog.find(name), wrong_by_feature(500)
+    splits = held_out.split_rows(500, held_out.Holdout("cv", folds=5), 0)
+    expected = calibrator.settle(spec, batch, spec.resolve(), list(splits))
+    assert sorted(expected.of_splits) == [0, 1, 2, 3, 4]
+    found = learn.learn(Recipe(method=name), batch, ("0", "1"), seed=0, listener=SILENT)
+    np.testing.assert_array_equal(found.calibrator.predict(batch), expected.fitted.predict(batch))
+    for place, test in enumerate(splits.tests):
+        np.testing.assert_array_equal(found.predicted[test], expected.of_splits[place].predict(batch.take(test)))
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ def progress_of(row: MethodSpec) -> model_selection.Progress:
     work = model_selection.SharedWork(
         ((row, row.resolve()),), batch, split_rows(len(batch), HALVES, 0), NO_SIDE_INPUTS, 0, False, PLAIN
     )
-    return model_selection.Progress(work, SILENT)
+    return model_selection.Progress(work, SILENT, costly_first=False)
 
 
 def happened(*errors: tuple[int, str]) -> Generator[Finished[model_selection.FoldTask], None, None]:

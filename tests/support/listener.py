@@ -8,7 +8,8 @@ from calcli.listener import Listener
 
 
 class Recorder(Listener):
-    """Keeps stages, steps with their words, notes, and the threads that reported; `stop_at` interrupts a stage."""
+    """Keeps stages, steps with their words, notes, and the threads that reported; `stop_at` interrupts a stage, or a
+    step with such words."""
 
     def __init__(self, stop_at: str = "") -> None:
         self.stop_at = stop_at
@@ -23,6 +24,8 @@ class Recorder(Listener):
         self.stages.append((task, total))
 
     def advance(self, steps: int, what: str = "") -> None:
+        if self.stop_at and what.startswith(self.stop_at):
+            raise KeyboardInterrupt
         self.steps.append((steps, what))
         self.threads.add(threading.get_ident())
 

@@ -15,7 +15,6 @@ import pytest
 
 from calcli.artifacts import store
 from calcli.errors import ArtifactError, DataError, FileSystemError, FitError, UsageError
-from calcli.learners import catboost as learner
 from calcli.models.calibrator import load
 from calcli.models.ensemble import load_ensemble
 from calcli.tables.binding_types import Flags
@@ -75,7 +74,7 @@ def test_strings_and_nulls_are_what_catboost_makes_of_them() -> None:
     theirs = catboost.CatBoost(
         told
         | {"posterior_sampling": True, "bootstrap_type": "No", "random_seed": params["random_seed"]}
-        | {"verbose": False, "allow_writing_files": False, "thread_count": learner.threads()}
+        | {"verbose": False, "allow_writing_files": False, "thread_count": 1}
     ).fit(pool)
     assert isinstance(rows, pd.DataFrame)
     assert np.array_equal(theirs.predict(pool), found.models[0].predict(pool))
@@ -95,16 +94,14 @@ def test_the_same_fit_has_the_same_bytes(tmp_path: Path) -> None:
 def test_progress_is_told_by_model_and_by_tree() -> None:
     heard = Recorder()
     fit(EnsembleRequest(table("binary"), **FEW), heard)
-    assert ("training", 3) in heard.stages
-    assert [stage for stage in heard.stages if stage[0].startswith("model")] == [
-        (f"model {place} of 3", 12) for place in (1, 2, 3)
-    ]
-    assert heard.done == 3 * 12 + 3
+    assert ("training", 3 * 12) in heard.stages
+    assert [what for _, what in heard.steps if what] == [f"{count} of 3 models" for count in (1, 2, 3)]
+    assert heard.done == 3 * 12
 
 
 def test_a_stopped_fit_goes_on(tmp_path: Path) -> None:
     ensemble("binary", tmp_path / "whole")
-    heard, request = Recorder("model 3"), EnsembleRequest(table("binary"), tmp_path / "e", **FEW)
+    heard, request = Recorder("2 of 3"), EnsembleRequest(table("binary"), tmp_path / "e", **FEW)
     with pytest.raises(KeyboardInterrupt):
         fit(request, heard)
     assert "2 of 3 models are kept" in heard.notes[-1]
@@ -112,7 +109,7 @@ def test_a_stopped_fit_goes_on(tmp_path: Path) -> None:
     heard = Recorder()
     fit(request, heard)
     assert "2 of 3 models are there" in heard.notes[0]
-    assert [stage for stage in heard.stages if stage[0].startswith("model")] == [("model 3 of 3", 12)]
+    assert [steps for steps, _ in heard.steps if steps] == [2 * 12] + 12 * [1]
     assert payloads(tmp_path / "e") == payloads(tmp_path / "whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["e", "whole"]
 
@@ -122,10 +119,10 @@ def test_a_stopped_fit_goes_on(tmp_path: Path) -> None:
 )
 def test_another_fit_does_not_take_its_members(change: dict, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        fit(EnsembleRequest(table("binary"), tmp_path / "e", **FEW), Recorder("model 3"))
+        fit(EnsembleRequest(table("binary"), tmp_path / "e", **FEW), Recorder("2 of 3"))
     heard = Recorder()
     fit(EnsembleRequest(table("binary"), tmp_path / "e", **{**FEW, **change}), heard)
-    assert len([stage for stage in heard.stages if stage[0].startswith("model")]) == 3
+    assert [steps for steps, _ in heard.steps if steps] == 3 * change.get("trees", 12) * [1]
     assert [path.name for path in tmp_path.iterdir()] == ["e"]
 
 
@@ -170,7 +167,7 @@ def test_tuning_takes_the_least_log_loss_on_held_out_rows(tmp_path: Path) -> Non
     assert facts["holdout"] == {"scheme": "0.2", "rows": 60, "refit_on_all": True}
     assert [one["nll"] for one in facts["trials"]] == [one.loss for one in found.trials]
     with pytest.raises(KeyboardInterrupt):
-        fit(EnsembleRequest(table("regression"), tmp_path / "f", members=2, trees=20, tune=True), Recorder("model 1"))
+        fit(EnsembleRequest(table("regression"), tmp_path / "f", members=2, trees=20, tune=True), Recorder("1 of 2"))
     again = fit(EnsembleRequest(table("regression"), tmp_path / "f", members=2, trees=20, tune=True))
     assert [one.loss for one in again.trials] == [one.loss for one in found.trials]
     assert payloads(tmp_path / "e") == payloads(tmp_path / "f")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,15 +23,16 @@ from calcli.errors import FitError, UsageError
 from calcli.expressions import MOST, Every, Inputs, Number, Switch, Term, Terms
 from calcli.learners.encoding import Encoding, NearestCentroids, on_grid
 from calcli.methods import calibrator, catalog
-from calcli.methods.base import SETTINGS, Params, Section, candidates, information, number, own_share
+from calcli.methods.base import SETTINGS, Chosen, Params, Section, candidates, information, number, own_share
 from calcli.methods.calibrator import FittedMethod, formula_of, score_formula_of
 from calcli.methods.clusters import explanation, partition
 from calcli.methods.clusters.partition import NEAREST, NEGLIGIBLE, Partition, Plain, Shares, shares
 from calcli.methods.spec import MethodSpec
+from calcli.methods.trees.held_out_choice import each_held_out_once, enough
 from calcli.numeric.bins import totals
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
-from calcli.numeric.seeded import Split, splits_by_score, tested
+from calcli.numeric.seeded import Mask, Split, splits_by_score, tested
 from calcli.state import Json, Numbers, Rules, State, nest, pack_texts, unit, unnest
 
 TEMPERATURES = (0.0, 0.5, 1.0, 2.0)
@@ -46,37 +47,30 @@ _SAME = 1e-9
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     batch = batch.take(batch.weights > 0)
     # Cluster the rows, choose temperature and tau by cross-validation, fit on all rows.
-    clusters, near = partition.fit(batch, sides, params, seed)
-    name = inner_name(str(params["inner"]), batch.classes)
-    inner = Inner(catalog.find(name), seed, number(params, "rows"), number(params, "prior"))
-    temperatures, taus = candidates(params, "temperature", TEMPERATURES), candidates(params, "tau", TAUS)
-    chosen = temper(batch, clusters, near, inner, temperatures, taus, seed)
-    belongs = shares(near, chosen.temperature, clusters.spread)
-    mixture = Mixture.fit(inner, batch.bare, belongs, len(clusters))
-    # Statistics of the clusters, for `explain`.
-    cluster = near.place[:, 0]
-    probs = {"raw": probabilities(batch.score), "unified": chosen.everyone, "ccl": chosen.prob}
-    known, cece = explanation.of_clusters(batch, cluster, len(clusters), chosen.fold, probs)
-    whole = nest({"partition": clusters.to_state(), "mixture": mixture.to_state()})
-    tau: Json = None if math.isinf(chosen.tau) else chosen.tau
-    chosen_params: dict[str, Json] = {
-        SETTINGS: {"temperature": chosen.temperature, "tau": "inf" if tau is None else tau},
-        "classes": batch.classes,
-        "clusters": len(clusters),
-        "inner": name,
-        "embedding": str(params["embedding"]),
-        "model": "model" in sides.blobs,
-        "temperature": chosen.temperature,
-        "tau": tau,
-        "reaches_ends": number(params, "prior") == 0.0,
+    rows = Clustered.of(batch, sides, params, seed)
+    tried = rows.tried(rows.splits(seed))
+    return rows.state(tried.least(), tried)
+
+
+def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: Sequence[Split]) -> Chosen:
+    """Temperature and tau by the held-out rows of these splits, if each row is held out by one or the last is enough.
+
+    The clusters are those of all rows, since no label has a part in them. Of several splits, each has the pair that the
+    others prefer, so that no row takes part in a choice by which it is judged.
+    """
+    whole = each_held_out_once(splits)
+    given = params["temperature"] != "auto" and params["tau"] != "auto"
+    by_labels = params["clusters"] == "auto" or not (batch.weights > 0).all()
+    if given or by_labels or not (whole or (len(splits) == 1 and enough(batch, splits))):
+        return Chosen()
+    rows = Clustered.of(batch, sides, params, seed)
+    tried = rows.tried(splits)
+    pair = tried.least()
+    states = {
+        place: rows.kept(tried.mixture(own := tried.least(place) if whole else pair, place), own)
+        for place in range(len(splits))
     }
-    arrays = {
-        "facts": known,
-        "cece": cece,
-        "clustering": explanation.of_clustering(batch, cluster, known),
-        **pack_texts(explanation.set_apart(batch, cluster, len(clusters)), "apart"),
-    }
-    return State({**whole.params, **chosen_params}, {**whole.arrays, **arrays}, whole.blobs)
+    return Chosen(pair.settings, states, rows.state(pair, tried))
 
 
 def holds(classes: int) -> Rules:
@@ -239,71 +233,149 @@ def _predicted(part: FittedMethod | FloatArray, batch: Batch) -> FloatArray:
     return np.full(len(batch), part[1]) if batch.classes == 2 else np.repeat(part[None, :], len(batch), axis=0)
 
 
-@dataclass(frozen=True, slots=True)
-class Tempered:
-    """The choice, and out-of-fold predictions with it and with the global calibrator alone (`everyone`)."""
+class Pair(NamedTuple):
+    """How strongly clusters are shrunk to one calibrator, and how strongly nearby ones are mixed in."""
 
-    temperature: float
     tau: float
-    prob: FloatArray
-    everyone: FloatArray
-    fold: IntArray
-    """The fold in which each row was held out."""
+    temperature: float
+
+    @property
+    def settings(self) -> dict[str, float | str]:
+        return {"temperature": self.temperature, "tau": "inf" if math.isinf(self.tau) else self.tau}
 
 
-def temper(
-    batch: Batch,
-    partition: Partition,
-    near: NearestCentroids,
-    inner: Inner,
-    temperatures: Sequence[float],
-    taus: Sequence[float],
-    seed: int,
-) -> Tempered:
-    """The temperature and the tau of least log-loss, by cross-validation.
+@dataclass(frozen=True, slots=True)
+class Clustered:
+    """Rows with their clusters, and how these are calibrated."""
+
+    batch: Batch
+    clusters: Partition
+    near: NearestCentroids
+    inner: Inner
+    pairs: tuple[Pair, ...]
+    """What is tried; at tau = inf the temperature does not matter, and the first stands for all."""
+
+    embedding: str
+    own_model: bool
+
+    @classmethod
+    def of(cls, batch: Batch, sides: SideInputs, params: Params, seed: int) -> Clustered:
+        clusters, near = partition.fit(batch, sides, params, seed)
+        name = inner_name(str(params["inner"]), batch.classes)
+        inner = Inner(catalog.find(name), seed, number(params, "rows"), number(params, "prior"))
+        temperatures, taus = candidates(params, "temperature", TEMPERATURES), candidates(params, "tau", TAUS)
+        pairs = tuple(Pair(tau, temperature) for temperature in temperatures for tau in taus)
+        return cls(batch, clusters, near, inner, pairs, str(params["embedding"]), "model" in sides.blobs)
+
+    def splits(self, seed: int) -> list[Split]:
+        """Folds; rows with the same score and clusters share one."""
+        batch, beside = self.batch, [*self.near.place.T.astype(np.float64), *self.near.distance.T]
+        return splits_by_score(batch.score, batch.labels, FOLDS, seed, "ccl folds", beside, batch.units)
+
+    def shares(self, temperature: float) -> Shares:
+        return shares(self.near, temperature, self.clusters.spread)
+
+    def mixture(self, temperature: float, rows: Mask | None = None) -> Mixture:
+        """The calibrators of all rows, or of some."""
+        batch, belongs = self.batch.bare, self.shares(temperature)
+        if rows is not None:
+            batch, belongs = batch.take(rows), belongs[rows]
+        return Mixture.fit(self.inner, batch, belongs, len(self.clusters))
+
+    def tried(self, splits: Sequence[Split]) -> Tried:
+        """Every pair on the held-out rows of the splits."""
+        judged = tested(splits, len(self.batch)) if splits else np.ones(len(self.batch), dtype=np.bool_)
+        if not judged.all():  # the others, before the first in time perhaps, are predicted too, and not judged by
+            splits = [*splits, Split(judged, ~judged)]
+        temperatures = tuple(dict.fromkeys(pair.temperature for pair in self.pairs))
+        mixtures = {each: tuple(self.mixture(each, split.train) for split in splits) for each in temperatures}
+        tried = Tried(self, splits, judged, mixtures, {})
+        for temperature in temperatures:
+            pairs = [pair for pair in self.pairs if pair.temperature == temperature]
+            for pair, prob in zip(pairs, tried.predict(temperature, [pair.tau for pair in pairs]), strict=True):
+                tried.losses.setdefault(
+                    Pair(math.inf, 0.0) if math.isinf(pair.tau) else pair, log_loss(prob, self.batch.labels)
+                )
+        return tried
+
+    def state(self, pair: Pair, tried: Tried) -> State:
+        """The state of all rows, with what held-out rows say of the clusters."""
+        batch, cluster = self.batch, self.near.place[:, 0]
+        prob, everyone = tried.predict(pair.temperature, (pair.tau, math.inf))
+        probs = {"raw": probabilities(batch.score), "unified": everyone, "ccl": prob}
+        known, cece = explanation.of_clusters(batch, cluster, len(self.clusters), tried.fold, probs)
+        arrays = {
+            "facts": known,
+            "cece": cece,
+            "clustering": explanation.of_clustering(batch, cluster, known),
+            **pack_texts(explanation.set_apart(batch, cluster, len(self.clusters)), "apart"),
+        }
+        kept = self.kept(self.mixture(pair.temperature), pair)
+        return replace(kept, arrays={**kept.arrays, **arrays})
+
+    def kept(self, mixture: Mixture, pair: Pair) -> State:
+        """The state that predicts, of these calibrators."""
+        whole = nest({"partition": self.clusters.to_state(), "mixture": mixture.to_state()})
+        params: dict[str, Json] = {
+            SETTINGS: {**pair.settings},
+            "classes": self.batch.classes,
+            "clusters": len(self.clusters),
+            "inner": self.inner.spec.name,
+            "embedding": self.embedding,
+            "model": self.own_model,
+            "temperature": pair.temperature,
+            "tau": None if math.isinf(pair.tau) else pair.tau,
+            "reaches_ends": self.inner.prior == 0.0,
+        }
+        return State({**whole.params, **params}, whole.arrays, whole.blobs)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The calibrators of every split by temperature, and the losses of held-out rows by pair.
 
     Clusters do not depend on the labels, so they are not formed anew for each fold.
     """
-    # Rows with the same score and clusters share a fold.
-    beside = [*near.place.T.astype(np.float64), *near.distance.T]
-    splits = splits_by_score(batch.score, batch.labels, FOLDS, seed, "ccl folds", beside, batch.units)
-    judged = tested(splits, len(batch)) if splits else np.ones(len(batch), dtype=np.bool_)
-    if not judged.all():  # nothing is before the first rows: they are predicted from the others, and not judged by
-        splits.append(Split(judged, ~judged))
 
-    def predict(temperature: float, taus: Sequence[float]) -> list[FloatArray]:
-        return _held_out(inner, batch.bare, shares(near, temperature, partition.spread), len(partition), splits, taus)
+    rows: Clustered
+    splits: Sequence[Split]
+    judged: Mask
+    """The rows that choose."""
 
-    # The loss of each pair; at tau = inf the temperature does not matter.
-    losses: dict[tuple[float, float], float] = {}
-    for temperature in temperatures:
-        for tau, prob in zip(taus, predict(temperature, taus), strict=True):
-            loss = float(np.average(log_loss(prob, batch.labels)[judged], weights=batch.weights[judged]))
-            losses.setdefault((math.inf, 0.0) if math.isinf(tau) else (tau, temperature), loss)
-    # The strongest shrinkage of the best pairs.
-    least = min(losses.values())
-    tau, temperature = max(pair for pair, loss in losses.items() if loss <= least * (1.0 + _SAME))
-    prob, everyone = predict(temperature, (tau, math.inf))
-    fold = np.zeros(len(batch), dtype=np.int64)
-    for place, split in enumerate(splits):
-        fold[split.test] = place
-    return Tempered(temperature, tau, prob, everyone, fold)
+    mixtures: Mapping[float, Sequence[Mixture]]
+    losses: dict[Pair, FloatArray]
 
+    def mixture(self, pair: Pair, split: int) -> Mixture:
+        return self.mixtures[pair.temperature][split]
 
-def _held_out(
-    inner: Inner, batch: Batch, belongs: Shares, clusters: int, splits: Sequence[Split], taus: Sequence[float]
-) -> list[FloatArray]:
-    """The out-of-fold predictions of all rows, for each tau."""
-    if not splits:  # all rows are in one fold: none can be held out
-        everyone = inner.fit(batch).predict(batch)
-        return [everyone for _ in taus]
-    probs = [np.empty(batch.score.shape) for _ in taus]
-    for train, test in splits:
-        mixture = Mixture.fit(inner, batch.take(train), belongs[train], clusters)
-        predicted = mixture.predict_each(batch.take(test), belongs[test], taus)
-        for prob, of_fold in zip(probs, predicted, strict=True):
-            prob[test] = of_fold
-    return probs
+    @property
+    def fold(self) -> IntArray:
+        """The split in which each row was held out."""
+        fold = np.zeros(len(self.rows.batch), dtype=np.int64)
+        for place, split in enumerate(self.splits):
+            fold[split.test] = place
+        return fold
+
+    def least(self, without: int | None = None) -> Pair:
+        """The strongest shrinkage of the pairs of least log-loss, judged by all splits or by all but one."""
+        judged = self.judged if without is None else self.judged & ~self.splits[without].test
+        weights = self.rows.batch.weights[judged]
+        mean = {pair: float(np.average(loss[judged], weights=weights)) for pair, loss in self.losses.items()}
+        least = min(mean.values())
+        return max(pair for pair, loss in mean.items() if loss <= least * (1.0 + _SAME))
+
+    def predict(self, temperature: float, taus: Sequence[float]) -> list[FloatArray]:
+        """The held-out predictions of all rows for each tau."""
+        batch, belongs = self.rows.batch.bare, self.rows.shares(temperature)
+        if not self.splits:  # all rows are in one fold: none can be held out
+            everyone = self.rows.inner.fit(batch).predict(batch)
+            return [everyone for _ in taus]
+        probs = [np.empty(batch.score.shape) for _ in taus]
+        for (_, test), mixture in zip(self.splits, self.mixtures[temperature], strict=True):
+            predicted = mixture.predict_each(batch.take(test), belongs[test], taus)
+            for prob, of_fold in zip(probs, predicted, strict=True):
+                prob[test] = of_fold
+        return probs
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:

@@ -25,11 +25,11 @@ from calcli.methods.effects.coding import Coding, centred_scores, codings_of
 from calcli.methods.forest import growing, kernels
 from calcli.methods.forest.growing import Rows, Tree
 from calcli.methods.trees.coding import pack_features, unpacked_once
-from calcli.methods.trees.compiled import on_threads
 from calcli.methods.trees.held_out_choice import distinct, least_loss
 from calcli.numeric.losses import log_loss, prob_of_label
 from calcli.numeric.mixture import likeliest_weights
 from calcli.numeric.seeded import Mask, Split, class_order, folds, group_folds, held_out, ordered, stream
+from calcli.numeric.side_by_side import on_threads
 from calcli.state import Numbers, Rules, State, nest, prefixed, unit, unnest, unprefixed
 
 FAR = 15.0
@@ -70,16 +70,15 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
 def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: Sequence[Split]) -> Chosen:
     """The forest of all rows, and as that of a split its trees that have not seen the rows which are held out.
 
-    It is not mixed with the scaled score: whoever holds rows out may weigh it among other methods.
+    The rows of a split have no part in the weight of its forest.
     """
     if not splits or len(batch) > MOST_ROWS or any((split.train == split.test).any() for split in splits):
         return Chosen()
     fold = np.full(len(batch), -1)
     for place, split in enumerate(splits):
         fold[split.test] = place
-    alone = {"weight": 1.0 if params["weight"] == "auto" else params["weight"]}
-    grown = _Grown.of(batch, fold, {**params, **alone}, seed)
-    return Chosen(alone, {place: grown.state(place) for place in range(len(splits))}, grown.state())
+    grown = _Grown.of(batch, fold, params, seed)
+    return Chosen({}, {place: grown.state(place) for place in range(len(splits))}, grown.state())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,9 +11,9 @@ import numpy as np
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.methods.effects.coding import Coding, learned
 from calcli.methods.forest import kernels
-from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.bins import totals
 from calcli.numeric.seeded import stream
+from calcli.numeric.side_by_side import on_threads
 
 MOST_BYTES = 4_800_000
 """The size of the largest forest: a node takes twelve bytes, and four for each number of its leaf."""

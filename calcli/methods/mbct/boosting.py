@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from calcli.methods.mbct.forest import Forest, score_of
 from calcli.methods.mbct.grow import Tree, TreeRows, grow
 from calcli.methods.mbct.kernels import Places, predict
 from calcli.methods.mbct.level_passes import Growth, Rows, SplitLoss
-from calcli.methods.trees.compiled import on_threads
-from calcli.numeric.seeded import Split, share_by_score, splits_by_score, tested
+from calcli.numeric.seeded import Split, share_by_score, splits_by_score
+from calcli.numeric.side_by_side import on_threads
 
 LINKS = {"odds": kernels.ODDS, "linear": kernels.LINEAR}
 
@@ -153,50 +153,94 @@ class Search:
     """The greatest depth that is tried; each only if the one before it was better than those before."""
 
 
-def choose(
+class Setting(NamedTuple):
+    """The place of the best candidate, the depth and the number of its trees."""
+
+    place: int
+    depth: int
+    trees: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """Rows of which trees are grown on some and judged by others, `unit` that of each row."""
+
+    rows: Rows
+    split: Split
+    candidates: Sequence[Growth]
+    search: Search
+    unit: IntArray | None
+
+    def curve(self, place: int, depth: int) -> FloatArray:
+        growth = self.candidates[place]
+        on_a_share = replace(growth, depth=depth, min_weight=max(1.0, self.search.share * growth.min_weight))
+        train, test = self.split
+        unit = None if self.unit is None else self.unit[test]
+        return _loss_curve(self.rows.take(train), self.rows.take(test), on_a_share, self.search, unit)
+
+    @property
+    def worth(self) -> float:
+        """The weight of the rows that judge, or the number of their units."""
+        test = self.split.test
+        return self.rows.take(test).mass if self.unit is None else len(np.unique(self.unit[test]))
+
+
+def chosen(
     score: FloatArray, rows: Rows, units: SamplingUnits | None, candidates: Sequence[Growth], search: Search
-) -> tuple[Growth, int]:
-    """The best candidate and its number of trees; `score` is the rows' own, before any calibration."""
+) -> Setting:
+    """The best setting by cross-validation; `score` is the rows' own, before any calibration."""
     # A sample of many rows, with leaves of the same share of them.
-    share = search.share
     if len(rows) > MOST_ROWS:
         part = share_by_score(score, MOST_ROWS / len(rows), search.seed, "mbct/sample")
-        rows, score, share = rows.take(part), score[part], share * float(part.mean())
+        rows, score = rows.take(part), score[part]
+        search = replace(search, share=search.share * float(part.mean()))
         units = None if units is None else units.take(part)
 
-    # Boost each candidate on the rows outside each test set, and sum the test losses by number of trees.
     splits = _splits(score, rows, search.seed, units)
     if not splits:
-        return candidates[0], 0  # rows that are all the same
-    together = None if units is None else units.together
-    mass = sum(rows.take(split.test).mass for split in splits)
-    worth = mass if together is None else len(np.unique(together[tested(splits, len(rows))]))
+        return Setting(0, candidates[0].depth, 0)  # rows that are all the same
+    unit = None if units is None else units.together
+    return Trials([Trial(rows, split, candidates, search, unit) for split in splits]).best()
 
-    def work(task: tuple[Growth, Split]) -> FloatArray:
-        growth, (train, test) = task
-        on_a_share = replace(growth, min_weight=max(1.0, share * growth.min_weight))
-        unit = None if together is None else together[test]
-        return _loss_curve(rows.take(train), rows.take(test), on_a_share, search, unit)
 
-    def best_of(candidates: Sequence[Growth]) -> tuple[float, int, int]:
-        """The least bound, the place of its candidate, and the number of trees; no trees if none is below 0."""
-        curves, best = on_threads(work, [(growth, split) for growth in candidates for split in splits]), (0.0, 0, 0)
-        for place in range(len(candidates)):
-            bound = _upper_bound(curves[place * len(splits) : (place + 1) * len(splits)], worth)
-            best = min(best, (float(bound.min()), place, int(bound.argmin())))
+class Trials:
+    """The loss curves of candidates on the rows that several splits hold out, each made when it is first asked for."""
+
+    def __init__(self, trials: Sequence[Trial]) -> None:
+        self._trials, self._worth = trials, [trial.worth for trial in trials]
+        self._curves: dict[tuple[int, int, int], FloatArray] = {}
+
+    def best(self, without: int | None = None) -> Setting:
+        """The setting of the least bound by all trials, or all but one; no trees if no bound is below 0.
+
+        Deeper trees are tried as long as these are better.
+        """
+        judges = [index for index in range(len(self._trials)) if index != without]
+        first = self._trials[0]
+        candidates, depth = first.candidates, first.candidates[0].depth
+        least, found = self._best_of(range(len(candidates)), depth, judges)
+        link = candidates[found.place].link
+        firm = [place for place, each in enumerate(candidates) if each.link == link and each.shrink >= FIRM]
+        for deeper in range(depth + 1, first.search.deepest + 1):
+            bound, other = self._best_of(firm or [found.place], deeper, judges)
+            if bound >= least:
+                break
+            least, found = bound, other
+        return found
+
+    def _best_of(self, places: Sequence[int], depth: int, judges: Sequence[int]) -> tuple[float, Setting]:
+        keys = [(place, depth, index) for place in places for index in judges]
+        todo = [key for key in keys if key not in self._curves]
+        self._curves.update(zip(todo, on_threads(self._curve, todo), strict=True))
+        worth, best = sum(self._worth[index] for index in judges), (0.0, Setting(places[0], depth, 0))
+        for place in places:
+            bound = _upper_bound([self._curves[place, depth, index] for index in judges], worth)
+            best = min(best, (float(bound.min()), Setting(place, depth, int(bound.argmin()))))
         return best
 
-    # The candidate and the number of trees with the least bound, and then of deeper trees as long as these are better.
-    least, place, trees = best_of(candidates)
-    chosen = candidates[place]
-    firm = [growth for growth in candidates if growth.link == chosen.link and growth.shrink >= FIRM] or [chosen]
-    for depth in range(chosen.depth + 1, search.deepest + 1):
-        deeper = [replace(growth, depth=depth) for growth in firm]
-        bound, place, more = best_of(deeper)
-        if bound >= least:
-            break
-        least, chosen, trees = bound, deeper[place], more
-    return chosen, trees
+    def _curve(self, key: tuple[int, int, int]) -> FloatArray:
+        place, depth, index = key
+        return self._trials[index].curve(place, depth)
 
 
 def _splits(score: FloatArray, rows: Rows, seed: int, units: SamplingUnits | None) -> list[Split]:

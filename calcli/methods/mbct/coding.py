@@ -21,11 +21,11 @@ from calcli.methods.mbct import kernels
 from calcli.methods.mbct.kernels import Codes
 from calcli.methods.mbct.kernels import predict as applying
 from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, pack_features, quantile_gaps, unpack_features
-from calcli.methods.trees.compiled import on_threads
 from calcli.methods.trees.kernels import encode_numbers
 from calcli.numeric.bins import just_above
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.seeded import in_class_order
+from calcli.numeric.side_by_side import on_threads
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 

@@ -22,9 +22,9 @@ from calcli.methods.mbct.kernels import Codes, Places
 from calcli.methods.mbct.kernels.predict import Walk, apply_trees
 from calcli.methods.mbct.level_passes import BLOCK
 from calcli.methods.trees.coding import CodedFeature, importance_section, leaf_columns, rates
-from calcli.methods.trees.compiled import on_threads
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.pooled import limits
+from calcli.numeric.side_by_side import on_threads
 from calcli.state import Json
 
 _TYPES: Mapping[str, type[np.generic]] = {

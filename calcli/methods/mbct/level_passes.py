@@ -30,8 +30,8 @@ from calcli.methods.mbct.kernels import (
     split_search,
     update,
 )
-from calcli.methods.trees.compiled import on_threads
 from calcli.numeric import bins, losses
+from calcli.numeric.side_by_side import on_threads
 from calcli.numeric.threads import threads
 
 Mask = NDArray[np.bool_]

@@ -16,7 +16,7 @@ applies the trees, keeps them, and writes them as terms and as rules.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
@@ -24,16 +24,20 @@ import numpy as np
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.expressions import Inputs, Terms
 from calcli.learners.catboost import most_important
-from calcli.methods.base import SETTINGS, Params, Section, number
+from calcli.methods.base import SETTINGS, Chosen, Params, Section, number
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.boosting import (
     AUTO,
     DEEPEST,
     LARGE,
     LINKS,
+    MOST_ROWS,
     MOST_TREES,
     Search,
-    choose,
+    Setting,
+    Trial,
+    Trials,
+    chosen,
     fit_trees,
     growth_settings,
 )
@@ -44,8 +48,10 @@ from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.level_passes import Growth, Rows
 from calcli.methods.scaling.linear import Platt
 from calcli.methods.trees.coding import unpacked_once
+from calcli.methods.trees.held_out_choice import each_held_out_once
 from calcli.numeric import pooled
 from calcli.numeric.links import sigmoid
+from calcli.numeric.seeded import Split
 from calcli.state import SUPPORTED, Json, Numbers, Rules, State, prefixed, unit, unprefixed
 
 
@@ -129,31 +135,89 @@ class Plan:
 
 def prepared(batch: Batch, params: Params, seed: int, whole: Whole | None = None) -> tuple[Plan, Rows]:
     """The plan, and the rows as trees see them; the trees will grow on the `whole` where these are a sample."""
-    # The rows that count, calibrated by the start and coded.
     batch = weighted_rows(batch)
-    mass, positive = float(batch.weights.sum()), float(batch.weights @ batch.labels)
-    whole = whole or Whole(mass, positive, Start.of(batch, params, seed))
-    share = mass / whole.mass
-    candidates = growth_settings(whole.mass, whole.positive, params)
-    names = most_important(batch.features, batch.labels, batch.weight, count=int(number(params, "features")), seed=seed)
-    coder = learn_codes(
-        batch,
-        names,
-        least=share * min(growth.min_weight for growth in candidates),
-        bins=int(number(params, "bins")),
-        score_bins=int(number(params, "score_bins")),
-        score_by=cast(Literal["mass", "width"], params["score_binning"]),
-    )
-    average = pooled.average(whole.positive, whole.mass) if params["hold"] is True else None
-    rows = rows_of(batch, whole.start, coder)
+    coded = _Coded.of(batch, params, seed, whole)
+    rows = coded.rows_of(batch)
+    setting = Setting(0, coded.candidates[0].depth, coded.search.most)
+    if _is_open(params, coded):
+        setting = chosen(batch.score, rows, batch.units, coded.candidates, coded.search)
+    return coded.plan(setting), rows
 
-    # The settings.
-    growth, trees = candidates[0], MOST_TREES if params["trees"] == AUTO else int(number(params, "trees"))
-    if params["trees"] == AUTO or len(candidates) > 1:
+
+def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: Sequence[Split]) -> Chosen:
+    """The settings by the rows that these splits hold out, if each row is held out once, and the trees of each split.
+
+    Trees of a split have the settings that the other splits prefer: no row takes part in a choice by which it is
+    judged. Features, their codes and the start are those of the rows that the trees have seen.
+    """
+    if not each_held_out_once(splits) or len(batch) > MOST_ROWS or len(weighted_rows(batch)) < len(batch):
+        return Chosen()
+    whole = _Coded.of(batch, params, seed)
+    if not _is_open(params, whole):
+        return Chosen()
+    coded = [_Coded.of(batch.take(split.train), params, seed) for split in splits]
+    unit = None if batch.units is None else batch.units.together
+    deepest = whole.search.deepest
+    trials = Trials(
+        [
+            Trial(one.rows_of(batch), split, one.candidates, replace(one.search, deepest=deepest), unit)
+            for one, split in zip(coded, splits, strict=True)
+        ]
+    )
+
+    def grown(one: _Coded, rows: Batch, setting: Setting) -> State:
+        plan = one.plan(setting)
+        buffers = Buffers(one.rows_of(rows), one.coder.offsets, plan.growth, seed)
+        return plan.state(fit_trees(buffers, plan.growth, plan.trees), params)
+
+    best = trials.best()
+    states = {
+        place: grown(one, batch.take(split.train), trials.best(without=place))
+        for place, (one, split) in enumerate(zip(coded, splits, strict=True))
+    }
+    return Chosen({}, states, grown(whole, batch, best))
+
+
+class _Coded(NamedTuple):
+    """The start, the codes and the candidates that follow from rows."""
+
+    start: Start
+    coder: Coder
+    candidates: list[Growth]
+    search: Search
+
+    @classmethod
+    def of(cls, batch: Batch, params: Params, seed: int, whole: Whole | None = None) -> _Coded:
+        mass, positive = float(batch.weights.sum()), float(batch.weights @ batch.labels)
+        whole = whole or Whole(mass, positive, Start.of(batch, params, seed))
+        share = mass / whole.mass
+        candidates = growth_settings(whole.mass, whole.positive, params)
+        count = int(number(params, "features"))
+        names = most_important(batch.features, batch.labels, batch.weight, count=count, seed=seed)
+        coder = learn_codes(
+            batch,
+            names,
+            least=share * min(growth.min_weight for growth in candidates),
+            bins=int(number(params, "bins")),
+            score_bins=int(number(params, "score_bins")),
+            score_by=cast(Literal["mass", "width"], params["score_binning"]),
+        )
+        average = pooled.average(whole.positive, whole.mass) if params["hold"] is True else None
+        trees = MOST_TREES if params["trees"] == AUTO else int(number(params, "trees"))
         deepest = DEEPEST if params["depth"] == AUTO and whole.mass >= LARGE else candidates[0].depth
-        search = Search(coder.offsets, trees, seed, average, share, deepest)
-        growth, trees = choose(batch.score, rows, batch.units, candidates, search)
-    return Plan(whole.start, coder, average, growth, trees), rows
+        return cls(whole.start, coder, candidates, Search(coder.offsets, trees, seed, average, share, deepest))
+
+    def rows_of(self, batch: Batch) -> Rows:
+        return rows_of(batch, self.start, self.coder)
+
+    def plan(self, setting: Setting) -> Plan:
+        growth = replace(self.candidates[setting.place], depth=setting.depth)
+        return Plan(self.start, self.coder, self.search.average, growth, setting.trees)
+
+
+def _is_open(params: Params, coded: _Coded) -> bool:
+    """Whether there is anything to choose."""
+    return params["trees"] == AUTO or len(coded.candidates) > 1
 
 
 def weighted_rows(batch: Batch) -> Batch:

@@ -1,7 +1,7 @@
-"""Compiled loops, and threads to run them on.
+"""Compiled loops.
 
-Kernels release Python's lock and know nothing of threads: a thread pool of our own hands them blocks of rows. So they
-may be called from any thread, several at once, which numba's own parallel loops do not survive.
+Kernels release Python's lock and know nothing of threads: `on_threads` hands them blocks of rows. So they may be called
+from any thread, several at once, which numba's own parallel loops do not survive.
 
 numba keeps what it has compiled in the platform's cache directory, so that only the first fit on a machine pays for
 it. Where nothing can be written there, it is compiled anew in every process.
@@ -12,19 +12,15 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 
-from calcli.numeric.threads import threads
 from calcli.version import VERSION
 
 Function = TypeVar("Function", bound=Callable[..., object])
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 def compiled(function: Function) -> Function:
@@ -54,12 +50,3 @@ def cache_directory() -> str:
             return str(directory)
     except (OSError, RuntimeError):
         return ""
-
-
-def on_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """The results of `work` in the order of the items; a single item stays on this thread."""
-    todo = list(items)
-    if len(todo) <= 1 or (count := threads()) == 1:
-        return [work(item) for item in todo]
-    with ThreadPoolExecutor(min(count, len(todo))) as pool:
-        return list(pool.map(work, todo))

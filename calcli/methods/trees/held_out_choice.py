@@ -31,6 +31,9 @@ from calcli.numeric.seeded import (
 
 FOLDS = 5
 
+LEAST_FOLDS = 3
+"""From so many folds on, the fits of a cross-validation stand for one of all rows."""
+
 CROSS_VALIDATED_ROWS = 20_000
 """Up to so many rows each fold is held out in turn, above it one: 4,000 rows tell candidates apart well enough."""
 
@@ -102,6 +105,14 @@ def enough(rows: Batch, splits: Sequence[Split]) -> Split | None:
     if last is None or np.count_nonzero(last.test) < CROSS_VALIDATED_ROWS / FOLDS:
         return None
     return last if all(rows.weights[side].any() for side in last) else None
+
+
+def each_held_out_once(splits: Sequence[Split]) -> bool:
+    """Whether these are the folds of a cross-validation, of which each fit has seen two thirds of the rows or more."""
+    if len(splits) < LEAST_FOLDS:
+        return False
+    held_out = np.sum([split.test for split in splits], axis=0)
+    return bool((held_out == 1).all()) and all((split.train != split.test).all() for split in splits)
 
 
 def cross_validated(rows: Batch, losses_of: Callable[[Batch, Batch], FloatArray]) -> int:

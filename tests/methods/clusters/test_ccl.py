@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,12 +12,15 @@ from sklearn.metrics import homogeneity_score
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.errors import DataError, FitError, UsageError
-from calcli.methods import calibrator
+from calcli.methods import calibrator, catalog
+from calcli.methods.base import Chosen
 from calcli.methods.calibrator import FittedMethod
-from calcli.methods.clusters import explanation, partition
+from calcli.methods.clusters import ccl, explanation, partition
 from calcli.methods.clusters.partition import elbow, homogeneity
 from calcli.methods.scaling.linear import Platt
 from calcli.numeric.links import logit, sigmoid
+from calcli.numeric.losses import log_loss
+from calcli.numeric.seeded import in_turn
 from calcli.state import unnest
 from tests.support import methods
 from tests.support.cases import ordinary
@@ -391,3 +395,34 @@ def test_a_cluster_that_determines_no_calibrator_has_its_label_rate(monkeypatch:
     assert len(third) < 100 < (blob_of(train) == 1).sum()
     found = fitted(train, inner="platt", **HARD).predict(third)
     assert found == pytest.approx((third.labels.sum() + 0.5) / (len(third) + 1))
+
+
+def test_chosen_by_given_folds_each_is_judged_by_the_shrinkage_that_the_others_prefer() -> None:
+    """The blobs are so far apart that fits on some of the rows find the same clusters."""
+    train, given = toy(600, seed=3), {"embedding": "features", "clusters": 4, "temperature": 0}
+    splits = in_turn(np.arange(600) % 4, 4)
+    spec = catalog.find("ccl")
+    found = ccl.choose(train, NO_SIDE_INPUTS, spec.resolve(given), 0, splits)
+    loss, prob = {}, {}
+    for tau, (place, (seen, unseen)) in product(ccl.TAUS, enumerate(splits)):
+        text = "inf" if np.isinf(tau) else tau
+        prob[tau, place] = fitted(train.take(seen), temperature=0, tau=text).predict(train.take(unseen))
+        loss[tau, place] = log_loss(prob[tau, place], train.labels[unseen]).sum()
+    for place, split in enumerate(splits):
+        others = {tau: sum(loss[tau, other] for other in range(4) if other != place) for tau in ccl.TAUS}
+        expected = prob[min(others, key=others.__getitem__), place]
+        held_out = ccl.predict(found.states[place], train.take(split.test), NO_SIDE_INPUTS)
+        np.testing.assert_allclose(held_out, expected, rtol=1e-9)
+    assert found.whole is not None
+    best = min(ccl.TAUS, key=lambda tau: sum(loss[tau, place] for place in range(4)))
+    whole = fitted(train, temperature=0, tau="inf" if np.isinf(best) else best)
+    np.testing.assert_allclose(ccl.predict(found.whole, train, NO_SIDE_INPUTS), whole.predict(train), rtol=1e-12)
+
+
+def test_nothing_is_chosen_by_folds_where_labels_have_formed_the_clusters() -> None:
+    splits = in_turn(np.arange(400) % 4, 4)
+    for params, weighted in (({"clusters": "auto"}, False), ({"temperature": 0, "tau": 3}, False), ({}, True)):
+        train = toy()
+        train = replace(train, weight=np.arange(400) % 2.0) if weighted else train
+        given = catalog.find("ccl").resolve({"embedding": "features", **params})
+        assert ccl.choose(train, NO_SIDE_INPUTS, given, 0, splits) == Chosen()

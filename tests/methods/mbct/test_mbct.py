@@ -10,11 +10,13 @@ import pytest
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray
 from calcli.methods import calibrator, catalog
+from calcli.methods.mbct import mbct
 from calcli.methods.mbct.boosting import least_by_equation_13, least_by_rows
 from calcli.methods.mbct.coding import learn_codes
 from calcli.methods.trees import compiled
 from calcli.numeric import losses
 from calcli.numeric.links import GREATEST, LEAST, sigmoid
+from calcli.numeric.seeded import in_turn
 from tests.support import methods
 from tests.support.cases import of_no_use, wrong_by_feature
 from tests.support.mbct_oracle import Node, Oracle
@@ -435,3 +437,35 @@ def test_a_factor_takes_no_row_to_certainty() -> None:
     assert prob.max() < 0.999
     assert loss_of(model, test) < losses.log_loss(exact, test.labels).mean()
     np.testing.assert_array_equal(bare, np.clip(exact, LEAST, GREATEST))
+
+
+def test_chosen_by_given_folds_each_is_judged_by_the_trees_that_the_others_prefer() -> None:
+    """By the sum of held-out changes of the log-loss, and 1.5 standard errors, of fits with so many trees."""
+    train, given = clicks(1500), {"link": "odds", "lambda": 30}
+    splits = in_turn(np.arange(1500) % 3, 3)
+    found = mbct.choose(train, NO_SIDE_INPUTS, ROW.resolve(given), 0, splits)
+    change, prob = {}, {}
+    for place, (seen, unseen) in enumerate(splits):
+        for trees in range(41):
+            prob[place, trees] = fitted(train.take(seen), trees=trees, **given).predict(train.take(unseen))
+            loss = losses.log_loss(prob[place, trees], train.labels[unseen])
+            change[place, trees] = loss if trees == 0 else loss - change[place, 0]
+
+    def bound(places: list[int], trees: int) -> float:
+        of_rows = np.concatenate([change[place, trees] for place in places])
+        total = float(of_rows.sum())
+        return total + 1.5 * float(np.sqrt(np.square(of_rows).sum() - total**2 / len(of_rows)))
+
+    def best(places: list[int]) -> int:
+        least = min(range(1, 41), key=lambda trees: bound(places, trees))
+        return least if bound(places, least) < 0.0 else 0
+
+    for place, split in enumerate(splits):
+        expected = best([other for other in range(3) if other != place])
+        assert 0 < expected < 30
+        assert found.states[place].number("trees") == expected
+        held_out = mbct.predict(found.states[place], train.take(split.test), NO_SIDE_INPUTS)
+        np.testing.assert_allclose(held_out, prob[place, expected], rtol=1e-9)
+    assert found.whole is not None
+    whole = fitted(train, trees=best([0, 1, 2]), **given)
+    np.testing.assert_array_equal(mbct.predict(found.whole, train, NO_SIDE_INPUTS), whole.predict(train))
