@@ -244,6 +244,7 @@ AXIS = check(
     "The scale of the axes; auto takes log where nearly all scores are small, and logit where they are near 1.",
     "auto",
 )
+OVERLAY = check("--overlay", "Draw up to six scores on one axis, each with its name at its line.", False)
 CLASS = check(
     "--class NAME|top|all",
     "The class whose probability to draw, or top (the predicted class), or all; repeatable. By default the positive "

@@ -16,7 +16,7 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.diagrams.axis import Axis, rounded_up
-from calcli.diagrams.curves import REACHED, Bands, Curve, Point, axes, axis_end, band_text, caption
+from calcli.diagrams.curves import REACHED, Bands, Curve, Point, axes, axis_end, axis_of, band_text, caption, scale_text
 from calcli.state import Json
 
 
@@ -60,6 +60,9 @@ class Chart:
     band: str = ""
     """The meaning of the bands, in words."""
 
+    square: bool = False
+    """Whether both axes are the same, and each line has its name at its end."""
+
     @property
     def colors(self) -> list[int | None]:
         """The place of each track's colour; None for plain ones."""
@@ -91,10 +94,31 @@ def curve_charts(curves: Sequence[Curve], label: str, bands: Bands) -> list[Char
         members = list(group)
         alone = [curve for curve in members if curve.versus is None]
         name = f" of {label} = {of}" if of is not None and len({curve.of for curve in curves}) > 1 else ""
+        if not curves[0].by_threshold:
+            found.append(_overlay(members, label))
+            continue
         found.append(_by_threshold(alone, f"{THRESHOLD_TITLES[curves[0].kind]}{name}"))
         if apart := [curve for curve in members if curve.versus is not None]:
             found.append(_differences(apart, f"{found[-1].title}, less that of {apart[0].versus}", bands, found[-1].x))
     return found
+
+
+MOST_OVERLAID = 6
+"""The most scores that can be told apart on one axis."""
+
+
+def _overlay(curves: Sequence[Curve], label: str) -> Chart:
+    """Several scores on one axis, beside the diagonal of a calibrated score."""
+    axis = axis_of(curves)
+    tracks = [
+        Track(curve.score, tuple(Point(one.x, one.y, one.n) for one in curve.points), f": {caption(curve).text[:-1]}")
+        for curve in curves
+    ]
+    ends = tuple(Point(at, at, 0.0) for at in (axis.begin, axis.end))
+    said = scale_text(curves)
+    return Chart(
+        (*tracks, Track("calibrated", ends, plain=True)), *axes(curves[0], label), axis, axis, said, square=True
+    )
 
 
 THRESHOLD_TITLES = {"benefit": "Net benefit", "murphy": "Cost of mistakes"}
@@ -109,8 +133,9 @@ def _by_threshold(curves: Sequence[Curve], title: str) -> Chart:
     elif thresholds:
         reached = [one.x for curve in curves for one in curve.points if one.n >= REACHED * curve.total > 0.0]
         x = Axis(min(rounded_up(max(reached, default=1.0)), 1.0))
-    if thresholds and curves[0].scale not in {None, "prob"}:
-        x = Axis(min(x.end, thresholds[-1]), thresholds[0], curves[0].scale)
+    scale = curves[0].scale
+    if thresholds and scale is not None and scale != "prob":
+        x = Axis(min(x.end, thresholds[-1]), thresholds[0], scale)
     tracks = tuple(
         Track(curve.score, _inside(curve, x), "" if curve.plain else _noted(curve), plain=curve.plain)
         for curve in sorted(curves, key=lambda curve: curve.plain)

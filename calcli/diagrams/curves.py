@@ -109,6 +109,9 @@ class Curve:
     rate: float = 0.0
     """Benefit, murphy: the share of positive rows."""
 
+    overlaid: bool = False
+    """Whether it is drawn over the curves of other scores."""
+
     scale: Scale | None = None
     """The scale of the axes that was asked for; None chooses it."""
 
@@ -122,7 +125,7 @@ class Curve:
     @property
     def charted(self) -> bool:
         """Whether it is a line in a chart with others, and has no panel of its own."""
-        return self.kind == "rejection" or self.by_threshold
+        return self.overlaid or self.kind == "rejection" or self.by_threshold
 
     @property
     def by_threshold(self) -> bool:

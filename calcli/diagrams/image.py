@@ -20,9 +20,10 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.diagrams.axis import Axis
+from calcli.diagrams.canvas import shortened
 from calcli.diagrams.charts import Chart, curve_charts
 from calcli.diagrams.curves import Bands, Curve, axes, axis_of, caption, error_text, fullest, legend, runs
-from calcli.diagrams.layout import lines
+from calcli.diagrams.layout import NUDGE, lines, spread
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ LINES = (
     *("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
     *("#882255", "#332288", "#117733", "#999933", "#661100", "#24292f"),
 )
-DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+DASHES = (
+    *("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5))),
+    *((0, (2.5, 1)), (0, (8, 1.5, 1.5, 1.5, 1.5, 1.5))),
+)
 
 ABREAST = 4
 """The most panels side by side."""
@@ -51,6 +55,9 @@ SEVERAL = 3
 
 SHAPE = 2.4
 """The columns of small multiples per row of them, for a picture as wide as a screen."""
+
+SIDE = 1.6
+"""The room for the names of the lines of an overlay, in inches."""
 
 SPACE, MARK = 0.09, 0.53
 """The gap between a plot and its counts, and what an entry of the legend takes beside its text, in inches."""
@@ -363,7 +370,8 @@ def _charts(charts: Sequence[Chart]) -> Figure:
     """Charts of several lines, two beside each other, each with its legend below it."""
     from matplotlib.figure import Figure
 
-    wide, high, left = 5.6, 3.6, _LARGE.left + 0.12
+    square = charts[0].square
+    wide, high, left = (4.4, 4.4, _LARGE.left + 0.12) if square else (5.6, 3.6, _LARGE.left + 0.12)
     head = 0.35 if any(chart.title for chart in charts) else 0.2
     room = left + wide - 0.5
     texts = [[*(f"{one.name}{one.note}" for one in chart.tracks), *_marked(chart).values()] for chart in charts]
@@ -371,17 +379,35 @@ def _charts(charts: Sequence[Chart]) -> Figure:
     entries = [0.21 * (count + bool(chart.band)) for count, chart in zip(counts, charts, strict=True)]
     below = _LARGE.foot + max(entries) + 0.1
     across, down = min(len(charts), 2), math.ceil(len(charts) / 2)
-    width, height = left + wide + _LARGE.right, head + high + below
+    if square:
+        below = _LARGE.foot
+    width, height = left + wide + (SIDE if square else _LARGE.right), head + high + below
     picture = Figure(figsize=(across * width, down * height))
     for place, chart in enumerate(charts):
         x, y = place % 2 * width, (down - 1 - place // 2) * height
-        handles = _tracks(_place(picture, x + left, y + below, wide, high), chart)
+        plot = _place(picture, x + left, y + below, wide, high)
+        handles = _tracks(plot, chart)
+        if square:
+            _labels(plot, chart)
+            continue
         corner = (place % 2 / across, (y + max(entries) - entries[place]) / (down * height))
         drawn = picture.legend(handles=handles, loc="lower left", bbox_to_anchor=corner, frameon=False, fontsize=9)
         for entry in drawn.get_texts():
             entry.set_parse_math(False)  # a name is no formula
             entry.set_text("\n".join(lines(entry.get_text(), room, partial(_wide, size=9.0))))
     return picture
+
+
+def _labels(plot: Axes, chart: Chart) -> None:
+    """The name of each line at its end, apart from the others, with a stroke that leads to it."""
+    named = [(track, place) for track, place in zip(chart.tracks, chart.colors, strict=True) if not track.plain]
+    ends = [chart.y.share(track.points[-1].y) + NUDGE * track.points[-1].x for track, _ in named]
+    for (track, place), at in zip(named, spread(ends, 0.05, 1.0), strict=True):
+        color, end = MIDDLE if place is None else LINES[place % len(LINES)], track.points[-1]
+        plot.annotate(
+            shortened(track.name, 18), (end.x, end.y), (1.04, at), textcoords="axes fraction", va="center", color=color,
+            annotation_clip=False, parse_math=False, arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.7},
+        )  # fmt: skip
 
 
 def _marked(chart: Chart) -> dict[float, str]:

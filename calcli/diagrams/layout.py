@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 GLUE = "\N{NO-BREAK SPACE}"
+
+NUDGE = 1e-6
+"""Of lines that end at one height, that which ends further right has its label above, so that no stroke crosses."""
 
 _BETWEEN = re.compile(r"(?<=[a-z<=>]) (?=[<=>]|[0-9.])|(?<=[0-9]) (?=%)")
 """Between a word and its number, around a sign of comparison, and before a percent sign."""
@@ -28,6 +31,18 @@ def lines(text: str, width: float, measure: Callable[[str], float]) -> list[str]
             break
         found = again
     return [line.replace(GLUE, " ") for line in found]
+
+
+def spread(places: Sequence[float], least: float, end: float) -> list[float]:
+    """Places from 0 to `end` for labels that stand apart, each as near to where it should be as the order allows."""
+    order = sorted(range(len(places)), key=places.__getitem__)
+    found = [0.0] * len(places)
+    for rank, place in enumerate(order):
+        found[place] = max(places[place], found[order[rank - 1]] + least if rank else 0.0)
+    for rank, place in reversed(list(enumerate(order))):
+        above = found[order[rank + 1]] - least if rank + 1 < len(order) else end
+        found[place] = min(found[place], above)
+    return found
 
 
 def _filled(words: list[str], width: float, measure: Callable[[str], float]) -> list[str]:

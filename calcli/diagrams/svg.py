@@ -9,14 +9,21 @@ from html import escape
 from typing import NamedTuple
 
 from calcli.diagrams.axis import Axis, tick_labels, ticks
+from calcli.diagrams.canvas import shortened
 from calcli.diagrams.charts import Chart, Track
 from calcli.diagrams.curves import Bands, Curve, Point, axes, caption, fullest, names, runs
+from calcli.diagrams.layout import NUDGE, spread
 
 # In units of the picture.
 LEFT, TOP, SIDE = 48.0, 12.0, 300.0
 SPACE, COUNTS = 10.0, 46.0
 WIDE, HIGH = 600.0, 340.0
 RIGHT, BELOW = 18.0, 46.0
+SQUARE, LABELS, LETTERS = 440.0, 150.0, 18
+"""The side of an overlay, the room for the names of its lines, and how long they may be, in letters."""
+
+DASHES = ("", "9 3", "2.5 2.5", "10 3 2.5 3", "5 2", "14 3 2.5 3 2.5 3")
+"""The dashes of the lines of an overlay, which tell them apart without colours."""
 
 BANDS: dict[Bands, str] = {
     "consistency": "95 % range if calibrated",
@@ -124,20 +131,23 @@ def _side(point: Point) -> str:
 def chart(shown: Chart) -> str:
     """Several lines in one picture."""
     shown = shown.within()
-    frame = PlotArea(LEFT + 8, TOP, WIDE, HIGH, shown.x, shown.y)
+    wide, high = (SQUARE, SQUARE) if shown.square else (WIDE, HIGH)
+    frame = PlotArea(LEFT + 24, TOP, wide, high, shown.x, shown.y)
     x, y = shown.x, shown.y
     grid = "".join(_stroke("grid", frame.path([(x.begin, at), (x.end, at)])) for at in y.labels() if at != y.begin)
     marks = "".join(_stroke("dotted", frame.path([(at, y.begin), (at, y.end)])) for at, _ in shown.marks)
     tracks = "".join(
-        _track(track.name, track.points, _drawn(track, ink(place), frame))
+        _track(track.name, track.points, _drawn(track, ink(place), frame, DASHES[place or 0] if shown.square else ""))
         for track, place in zip(shown.tracks, shown.colors, strict=True)
     )
     named = "; ".join(f"{track.name}{track.note}" for track in shown.tracks)
-    size = (frame.left + WIDE + RIGHT, frame.bottom + BELOW)
+    right = LABELS if shown.square else RIGHT
+    labels = _labels(shown, frame) if shown.square else ""
+    size = (frame.left + wide + right, frame.bottom + BELOW)
     drawn = f'data-drawn="{shown.drawn}" data-x="{escape(shown.x_name)}"'
     floor = _axes(frame, frame.bottom, shown.x_name, shown.y_name)
     line = '<path class="at" hidden=""/>'  # of the slider
-    return _picture(size, frame, named, drawn, grid, marks, tracks, floor, line)
+    return _picture(size, frame, named, drawn, grid, marks, tracks, labels, floor, line)
 
 
 class IntervalRow(NamedTuple):
@@ -203,7 +213,22 @@ def ink(place: int | None) -> str:
     return "var(--soft)" if place is None else f"var(--line-{place % LINES})"
 
 
-def _drawn(track: Track, color: str, frame: PlotArea) -> str:
+def _labels(shown: Chart, frame: PlotArea) -> str:
+    """The name of each line at its end, apart from the others, with a stroke that leads to it."""
+    named = [(track, place) for track, place in zip(shown.tracks, shown.colors, strict=True) if not track.plain]
+    ends = [frame.bottom - frame.y(track.points[-1].y) + NUDGE * track.points[-1].x for track, _ in named]
+    parts = []
+    for (track, place), at in zip(named, spread(ends, 22.0, frame.height), strict=True):
+        x, y = frame.x(track.points[-1].x), frame.y(track.points[-1].y)
+        side, height = frame.left + frame.width + 12.0, frame.bottom - at
+        path = f"M{_number(x)} {_number(y)}L{_number(side)} {_number(height)}"
+        stroke = f'<path d="{path}" style="stroke:{ink(place)};stroke-width:.8;fill:none"/>'
+        name = _text(side + 4.0, height + 4.0, shortened(track.name, LETTERS), "name", f'style="fill:{ink(place)}"')
+        parts.append(f'<g data-score="{escape(track.name)}">{stroke}{name}</g>')
+    return "".join(parts)
+
+
+def _drawn(track: Track, color: str, frame: PlotArea, dash: str = "") -> str:
     """A line and its band."""
     parts = []
     if track.banded:
@@ -215,7 +240,8 @@ def _drawn(track: Track, color: str, frame: PlotArea) -> str:
         parts.append(f'<path class="shade" style="fill:{color}" d="{path}"/>')
     path = frame.path((one.x, one.y) for one in track.points) if track.points else ""
     kind = "curve plain" if track.plain else "curve"
-    return "".join([*parts, f'<path class="{kind}" style="stroke:{color}" d="{path}"/>'])
+    style = f"stroke:{color};stroke-dasharray:{dash}" if dash and not track.plain else f"stroke:{color}"
+    return "".join([*parts, f'<path class="{kind}" style="{style}" d="{path}"/>'])
 
 
 # Pieces

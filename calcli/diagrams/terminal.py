@@ -358,7 +358,7 @@ def _chart(chart: Chart, style: TerminalStyle) -> list[Line]:
     for at, _ in chart.marks:
         for y in range(0, 4 * height, 2):
             canvas.dot(min(int(chart.x.share(at) * 2 * width), 2 * width - 1), y, "dim")
-    if not style.unicode or not style.color:
+    if not style.unicode or not style.color or chart.square:
         for place, ink in enumerate(inks):
             _letters(canvas, dots[place], place, ink)
     for ink, curve in zip(inks, dots, strict=True):
@@ -368,7 +368,7 @@ def _chart(chart: Chart, style: TerminalStyle) -> list[Line]:
     lines += [[Piece(" " * frame.margin + chart.y_name, "dim")], *frame.framed(canvas)]
     lines += [frame.numbers(), *frame.name(), []]
     for place, (track, ink) in enumerate(zip(chart.tracks, inks, strict=True)):
-        sign = "● " if style.color and style.unicode else f"{chr(ord('a') + place % 26)} = "
+        sign = "● " if style.color and style.unicode and not chart.square else f"{chr(ord('a') + place % 26)} = "
         room = style.width - len(sign)
         note = f"{track.note}." if track.note else ""
         first, *others = wrapped(note, room, shortened(track.name, style.width // 2), "bold")

@@ -166,6 +166,31 @@ def cumulated_range(ties: TiedScores) -> float:
     return float(max(path.max(), 0.0) - min(path.min(), 0.0)) / ties.total
 
 
+def _located(measured: Measured, scored: Scored, options: Options) -> Measured:
+    """The measurement with the scores between which the error is, and its direction."""
+    ties = scored.top.ties
+    path = cumulated(ties.positive - ties.weight * ties.prob)
+    low, high = int(path.argmin()), int(path.argmax())
+    if low == high:
+        return measured
+    begin, end = (f"{ties.prob[place]:.3g}" for place in (min(low, high), max(low, high) - 1))
+    side = "low" if low < high else "high"
+    return replace(measured, reason=f"predictions from {begin} to {end} are too {side}")
+
+
+_INTERVALS = Definition("lower", edge="any interval of scores")
+
+
+@of_ties("top", _INTERVALS, complete=_located)
+def cutoff_error(ties: TiedScores, options: Options) -> float:
+    """The largest |mean of (y - p) 1[p in I]| over all intervals I of scores: the range of the cumulative sum.
+
+    It is the share of the rows that are in the interval, times how far their mean prediction is off. The reason of the
+    measurement says which interval it is.
+    """
+    return cumulated_range(ties)
+
+
 def brownian_range(x: float) -> float:
     """The probability that the range of Brownian motion on [0, 1] exceeds x (Feller 1951).
 

@@ -1,13 +1,15 @@
-"""Proper scoring rules, means over rows of a loss that the true probabilities minimise; the parts of the Brier score.
+"""Proper scoring rules, means over rows of a loss that the true probabilities minimise, and the parts of two of them.
 
 The parts are Murphy's, by the CORP approach (Dimitriadis, Gneiting & Jordan 2021, section 2). The labels are
-recalibrated by isotonic regression on the probabilities, q = PAV(y | p), which replaces bins. With S the Brier score,
-S(p) = reliability - resolution + uncertainty holds exactly, where reliability is S(p) - S(q), resolution
+recalibrated by isotonic regression on the probabilities, q = PAV(y | p), which replaces bins. With S the Brier score or
+the log-loss, S(p) = reliability - resolution + uncertainty holds exactly, where reliability is S(p) - S(q), resolution
 S(mean y) - S(q) and uncertainty S(mean y). PAV is fitted on the very rows, so that reliability is above 0 even for the
 true probabilities.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -89,6 +91,36 @@ def brier_uncertainty(ties: TiedScores, options: Options) -> float:
     """The Brier score of always saying the label rate: a property of the rows, not of the score."""
     rate = float(ties.positive.sum()) / ties.total
     return rate * (1.0 - rate)
+
+
+def _less(ties: TiedScores, one: FloatArray, other: FloatArray) -> float:
+    """By how much the mean log-loss of the probabilities `one` is lower than that of `other`."""
+    positive, negative = (
+        losses.log_loss(other, label) - losses.log_loss(one, label)
+        for label in (np.ones(len(one), np.int64), np.zeros(len(one), np.int64))
+    )
+    return float((ties.positive * positive + (ties.weight - ties.positive) * negative).sum()) / ties.total
+
+
+@of_ties("sum", Definition("lower", approximation=_METHOD))
+def nll_reliability(ties: TiedScores, options: Options) -> float:
+    """How much of the log-loss isotonic recalibration would take away: S(p) - S(q)."""
+    ties = ties.with_positive_weight
+    return max(_less(ties, recalibrated(ties), ties.prob), 0.0)
+
+
+@of_ties("sum", Definition("higher", approximation=_METHOD))
+def nll_resolution(ties: TiedScores, options: Options) -> float:
+    """How much lower the log-loss is, once recalibrated, than that of always saying the label rate."""
+    ties = ties.with_positive_weight
+    return max(_less(ties, recalibrated(ties), np.full(len(ties.prob), ties.positive.sum() / ties.total)), 0.0)
+
+
+@of_ties("sum", Definition("target", approximation=_METHOD))
+def nll_uncertainty(ties: TiedScores, options: Options) -> float:
+    """The log-loss of always saying the label rate, its entropy: a property of the rows, not of the score."""
+    rate = float(ties.positive.sum()) / ties.total
+    return -sum(share * math.log(share) for share in (rate, 1.0 - rate) if share > 0.0)
 
 
 def recalibrated(ties: TiedScores) -> FloatArray:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from calcli import extras
 from calcli.artifacts.strictjson import as_json
+from calcli.diagrams.charts import MOST_OVERLAID
 from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.diagrams.curves import PAGE_KINDS, Bands, Binning, Curve, Kind, amount, by_kind, caption, percent
 from calcli.diagrams.image import image_format_of
@@ -70,6 +71,8 @@ class DiagramRequest(ColumnsRequest):
     axis
         The scale of the axes: ``prob``, ``logit`` or ``log``; ``auto`` takes ``log`` where nearly all scores are in the
         lowest tenth, and ``logit`` where they are in the highest.
+    overlay
+        Whether the curves of several scores are drawn over each other, without bands.
     by
         Columns; there is a picture for each of their values, and none of all rows.
     bands
@@ -92,6 +95,7 @@ class DiagramRequest(ColumnsRequest):
     least: float | None = None
     most: float | None = None
     axis: Literal["auto", "prob", "logit", "log"] = "auto"
+    overlay: bool = False
     classes: tuple[str, ...] = field(default=(), kw_only=True)
     by: tuple[str, ...] = ()
     bands: Bands = "consistency"
@@ -197,6 +201,8 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
         binding, count = tracing.scores[0].binding, passed.count
         data = facts_of(example, binding, count.facts, passed.total.share)
     curves = passed.total.builder.curves()
+    if request.overlay:
+        curves = tuple(replace(curve, overlaid=True) for curve in curves)
     if request.axis != "auto":
         curves = tuple(replace(curve, scale=request.axis) for curve in curves)
     if request.by:
@@ -242,6 +248,9 @@ def _tracing(
         kinds += [kind for kind in PAGE_KINDS if kind != request.kind and not (request.by and kind == "benefit")]
     parts = [by_column(example, binding, column, "--by", MOST_GROUPS) for column in request.by]
     names = [score.name for score in scores]
+    count = len(names) * max(1, sum(clusters.count for _, clusters in parts))
+    if request.overlay and count > MOST_OVERLAID:
+        raise UsageError(f"{count} curves are too many for one axis", hint=f"overlay up to {MOST_OVERLAID}")
     builder = CurveBuilder(
         names if not parts else list(_group_names(names, request.by, parts)),
         class_names(binding),

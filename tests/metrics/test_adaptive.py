@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from calcli.metrics.adaptive import at_width, cosines, ece_sweep, smooth_ece, sweep_of
+from calcli.metrics.adaptive import at_width, cosines, cutoff_error, ece_sweep, smooth_ece, sweep_of
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.binned import ada_ece, ece_debiased
 from tests.support.scored import golden
+from tests.support.strategies import binary_rows
 
 DEFAULT = Options()
 
@@ -152,3 +153,20 @@ def test_it_falls_as_the_width_grows():
     waves = cosines(rows_of(200).ties)
     values = [at_width(waves, width) for width in np.linspace(0.005, 1, 40)]
     assert np.all(np.diff(values) <= 1e-6)
+
+
+@settings(max_examples=40)
+@given(binary_rows())
+def test_the_cutoff_error_is_the_largest_of_any_interval(rows):
+    found = cutoff_error(rows, DEFAULT)
+    p, gap = rows.prob, rows.weights * (rows.label - rows.prob) / rows.total_weight
+    ends = np.unique(p[rows.weights > 0])
+    sums = {(a, b): gap[(p >= a) & (p <= b)].sum() for a in ends for b in ends if a <= b}
+    assert found.value == pytest.approx(max(map(abs, sums.values())), abs=1e-12)
+
+
+def test_the_cutoff_error_says_where_it_is():
+    rows = Scored(np.array([0, 1, 0, 0, 0, 1]), np.array([0.1, 0.2, 0.7, 0.75, 0.8, 1.0]))
+    found = cutoff_error(rows, DEFAULT)
+    assert found.value == pytest.approx(2.25 / 6)
+    assert found.reason == "predictions from 0.7 to 0.8 are too high"

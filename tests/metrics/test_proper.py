@@ -21,6 +21,9 @@ from calcli.metrics.proper import (
     d2_brier,
     d2_nll,
     nll,
+    nll_reliability,
+    nll_resolution,
+    nll_uncertainty,
 )
 from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
@@ -167,6 +170,26 @@ def test_the_parts_add_up_to_the_brier_score(rows):
     reliability, resolution, uncertainty = (part(rows, DEFAULT).value for part in PARTS)
     assert reliability - resolution + uncertainty == pytest.approx(brier(rows, DEFAULT).value, abs=1e-12)
     assert min(reliability, resolution, uncertainty) >= 0
+
+
+LOG_PARTS = (nll_reliability, nll_resolution, nll_uncertainty)
+
+
+@given(any_rows())
+def test_the_parts_add_up_to_the_log_loss(rows):
+    reliability, resolution, uncertainty = (part(rows, DEFAULT).value for part in LOG_PARTS)
+    whole = nll(rows, DEFAULT)
+    whole = whole.value if whole.per_class is None else sum(whole.per_class)
+    assert reliability - resolution + uncertainty == pytest.approx(whole, abs=1e-9)
+    assert min(reliability, resolution, uncertainty) >= 0
+
+
+def test_the_parts_of_the_log_loss_by_hand():
+    """Labels 0 1 0 1 at rising p: recalibrated they are 0, 1/2, 1/2 and 1, and their rate is 1/2."""
+    rows = Scored(np.array([0, 1, 0, 1]), np.array([0.1, 0.4, 0.6, 0.9]))
+    found = [part(rows, DEFAULT).value for part in LOG_PARTS]
+    recalibrated, mine = np.log(2) / 2, -(np.log(0.9) + np.log(0.4)) / 2
+    assert found == pytest.approx([mine - recalibrated, np.log(2) - recalibrated, np.log(2)])
 
 
 @given(binary_rows())

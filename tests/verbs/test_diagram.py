@@ -282,3 +282,18 @@ def test_what_json_says_is_json(fitted: Path) -> None:
 def test_what_does_not_exist_is_refused(wrong: dict[str, Any], here: Path) -> None:
     with pytest.raises(UsageError):
         calcli.diagram("train.parquet", **wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"artifacts": tuple(f"s{place}=m" for place in range(6)), "overlay": True}, "7 curves are too many"),
+        ({"kind": "benefit", "by": ("device",)}, "of all rows"),
+        ({"kind": "corp", "least": 0.1}, "has no thresholds"),
+        ({"kind": "benefit", "least": 0.4, "most": 0.1}, "they rise"),
+        ({"kind": "rejection", "axis": "log"}, "no axis of probabilities"),
+    ],
+)
+def test_what_a_picture_cannot_have_is_refused(fitted: Path, options: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        calcli.diagram("test.parquet", **options)
