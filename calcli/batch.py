@@ -65,7 +65,9 @@ class Column:
     values: NDArray[np.float64] | NDArray[np.int32]
     levels: tuple[str, ...] = ()
 
-    take = taken
+    def take(self, rows: Rows) -> Column:
+        """The column of some rows; of thousands of columns `taken` would take ten times as long."""
+        return Column(self.role, self.values[rows], self.levels)
 
     def recode(self, levels: tuple[str, ...], *, unseen: int) -> NDArray[np.int32]:
         """Codes of a category column into other `levels`; values not among them become `unseen`."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from calcli import expressions as terms
 from calcli.batch import NO_SIDE_INPUTS, Batch
+from calcli.errors import FitError
 from calcli.expressions import Term
 from calcli.methods import catalog
 from calcli.methods.scaling import spline
@@ -20,12 +21,17 @@ from calcli.numeric.links import GREATEST, LEAST, log_odds
 from calcli.state import State, check_numbers, nest, unnest
 
 CURVE = "curve"
+FURTHEST = 1e150
+"""Numbers beyond this are as far away as it, so that none overflows."""
+
 _LEAST, _MOST = (float(end) for end in log_odds(np.array([LEAST, GREATEST])))
 
 
 def fit(batch: Batch, *, flat: bool = False) -> State:
     """The curve of these rows; a `flat` one has the base rate everywhere, which is what there is without a method."""
     numbers = batch.score[batch.weights > 0]
+    if np.abs(numbers).max() > FURTHEST:
+        raise FitError("the numbers of --rank lie too far apart", hint="rank by their logarithms, or by their ranks")
     low, centre, high = np.quantile(numbers, (0.25, 0.5, 0.75))
     spread = float(high - low) or float(np.ptp(numbers)) or 1.0
     moved = replace(batch.bare, score=(batch.score - centre) / spread, ranks=False)
@@ -41,7 +47,8 @@ def fit(batch: Batch, *, flat: bool = False) -> State:
 
 def apply(state: State, batch: Batch) -> Batch:
     """The rows with log-odds in place of the numbers that rank them."""
-    score = (batch.score - state.number("centre")) / state.number("spread")
+    with np.errstate(over="ignore"):
+        score = np.clip((batch.score - state.number("centre")) / state.number("spread"), -FURTHEST, FURTHEST)
     score = np.clip(spline.curve(unnest(state, [CURVE])[CURVE], score), _LEAST, _MOST)
     return replace(batch, score=score, prob=None, ranks=False)
 

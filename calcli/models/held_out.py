@@ -272,6 +272,8 @@ def predict_splits(
 
     `known` are calibrators of splits that need not be fitted again.
     """
+    if not spec.needs_features:
+        batch = replace(batch, features={})  # no fold has to take them
     sums: list[Sums] = []
     if gathers_once(spec, batch, splits):
         sums = [calibrator.gather(spec, batch.take(part), params) for part in splits.tests]

@@ -320,6 +320,11 @@ class EvaluateRequest(ColumnsRequest):
         return (*self.artifacts, *more)
 
     @property
+    def sample(self) -> None:
+        """The rows of a sample on a cluster: as many as it draws by itself."""
+        return
+
+    @property
     def kinds(self) -> tuple[Kind, ...]:
         """The curves of the report."""
         if self.every_curve:

@@ -14,6 +14,7 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Definition, Options
 from calcli.models.base import kept_at, open_model
 from calcli.models.calibrator import CalibratorModel
+from calcli.models.cluster import cluster
 from calcli.models.side_inputs import read_edges
 from calcli.numeric.bins import BINS
 from calcli.reports.baseline import Baseline
@@ -135,8 +136,6 @@ def _refuse_what_needs_rows(request: EvaluateRequest, named_scores: NamedScores)
     """Refuse what a cluster cannot measure, which has only sums over parts of the rows."""
     if request.edges is not None:
         raise _whole("--edges")
-    if request.find_segments:
-        raise _whole("--find-segments")
     if request.by and request.resample_by is not None:
         raise UsageError(
             "--by with --resample-by needs all rows at once, and --engine spark has only sums over parts of them",
@@ -256,10 +255,13 @@ class _Evaluation:
         if rows is not None:
             report = replace(report, warnings=(*self._doubts(example, binding, rows), *report.warnings))
         report = replace(report, drift=self._drift(table, gathered, rows))
-        if rows is not None and isinstance(table, LocalTable) and self.request.find_segments:
+        if request.find_segments and rows is not None and isinstance(table, LocalTable):
             with stage(listener, "looking for segments"):
                 found = self._segments(rows, table.tally, scores)
             report = replace(report, segments=found.found, segment_search=found.searches)
+        elif request.find_segments and not here:
+            sampled = self._of_sample()
+            report = replace(report, segments=sampled.segments, segment_search=sampled.segment_search)
         if rows is not None and isinstance(table, LocalTable):
             decisions = measured_policies(request, self.named_scores, rows, table.tally, context.units)
             report = replace(report, decisions=decisions)
@@ -382,6 +384,24 @@ class _Evaluation:
             for entry in measure_groups(candidates, rows, self.chosen, options, names, column, codes, rows.clusters)
         ]
         return _Measured(measured, grouped, rejection_curves(candidates, rows) if request.rejection else ())
+
+    def _of_sample(self) -> Report:
+        """The report of a sample of a table on a cluster, for what needs the rows themselves."""
+        request, flags = replace(self.request, options=Options()), self.request.flags
+        known = next((model.binding for model in self.named_scores.models.values()), None)
+        drawn = cluster(request.engine).sampled_table(request, flags, request.resample_by, self.listener, known)
+        with drawn as sample:
+            here = replace(
+                request,
+                data=sample.source.raw.collect(),
+                engine="local",
+                master=None,
+                flags=replace(flags, ignore=()),
+                by=(),
+                bootstrap=0,
+                drift=None,
+            )
+            return replace(self, request=here, chosen=metrics.choose("nll"), against=(RAW,)).report()
 
     def _segments(self, rows: BufferedScores, tally: Tally, scores: Sequence[ComparedScore]) -> Segments:
         """The segments of each score: of the features of artifacts, and of all other columns that can be features."""

@@ -13,7 +13,7 @@ import calcli
 from calcli.metrics.gathered import MANY
 from calcli.verbs.drift_log import LEARNED
 from tests.support.drift import learned
-from tests.support.samples import breeds, clicks
+from tests.support.samples import breeds, clicks, tablets
 from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
@@ -50,6 +50,21 @@ def test_the_number_of_bins_follows_from_the_number_of_rows(days: Path, driver: 
     flags, options = calcli.Flags(weight="zeroed", prob="holey"), calcli.Options(bins="auto")
     report = calcli.evaluate(table, metrics=metrics, options=options, flags=flags, bad_rows="null")
     assert_same_numbers(found, report.to_json())
+
+
+def test_segments_are_those_of_a_sample(driver: Driver, tmp_path: Path) -> None:
+    """Of a small table all rows are drawn, in another order, so that other ones are fresh."""
+    table = tmp_path / "visits.parquet"
+    tablets(8_000).write_parquet(table)
+    words = ("--score", "mended", "--resample-by", "user_id", "--bins", "auto", "--metrics", "nll")
+    found = driver.report("evaluate", table, *words, "--find-segments", "3", "--fail-if", "segments.gap > 0.1")
+    raw, mended = found["segment_search"]
+    assert (raw["rows"], raw["found"], mended["found"]) == (8_000, 1, 0)
+    (segment,) = found["segments"]
+    assert "device = tablet" in segment["text"]
+    assert segment["gap"] < -0.1
+    assert segment["others"][0]["score"] == "mended"
+    assert found["gates"][0]["passed"]
 
 
 def test_more_classes_and_columns(driver: Driver, tmp_path: Path) -> None:

@@ -32,6 +32,22 @@ def parquet_of_clicks(seed: int) -> bytes:
     return written.getvalue()
 
 
+def tablets(rows: int = 12_000, seed: int = 0) -> pl.DataFrame:
+    """A score that is 0.2 too low on tablets of people above 60, and a column in which it is mended."""
+    rng = np.random.default_rng(seed)
+    device, age = rng.choice(["phone", "tablet", "tv"], rows), rng.integers(18, 80, rows)
+    prob = 1 / (1 + np.exp(-rng.normal(-1.0, 0.7, rows)))
+    rate = np.where((device == "tablet") & (age > 60), np.minimum(prob + 0.2, 1.0), prob)
+    columns = {
+        "label": (rng.random(rows) < rate).astype(int),
+        "prob": prob,
+        "mended": rate,
+        "device": device,
+        "age": age,
+    }
+    return pl.DataFrame({**columns, "noise": rng.normal(size=rows), "user_id": np.arange(rows) // 2})
+
+
 def breeds(rows: int = 1500, seed: int = 0) -> pl.DataFrame:
     """Four string classes, with columns that are not in the order of the classes."""
     rng = np.random.default_rng(seed)

@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -13,26 +12,11 @@ from calcli.cli.main import main
 from calcli.errors import UsageError
 from calcli.reporting.webpage import webpage
 from tests.support.reports import REPORT_SCHEMA
-
-
-def visits(rows: int = 12_000, seed: int = 0) -> pl.DataFrame:
-    """A score that is 0.2 too low on tablets of people above 60, and a column in which it is mended."""
-    rng = np.random.default_rng(seed)
-    device, age = rng.choice(["phone", "tablet", "tv"], rows), rng.integers(18, 80, rows)
-    prob = 1 / (1 + np.exp(-rng.normal(-1.0, 0.7, rows)))
-    rate = np.where((device == "tablet") & (age > 60), np.minimum(prob + 0.2, 1.0), prob)
-    columns = {
-        "label": (rng.random(rows) < rate).astype(int),
-        "prob": prob,
-        "mended": rate,
-        "device": device,
-        "age": age,
-    }
-    return pl.DataFrame({**columns, "noise": rng.normal(size=rows), "user_id": np.arange(rows) // 2})
+from tests.support.samples import tablets
 
 
 def test_segments_of_each_score_stand_beside_the_others(here: Path) -> None:
-    report = calcli.evaluate(visits(), scores=("mended",), find_segments=5)
+    report = calcli.evaluate(tablets(), scores=("mended",), find_segments=5)
     document = json.loads(json.dumps(report.to_json(), allow_nan=False))
     REPORT_SCHEMA.validate(document)
     (segment,) = document["segments"]
@@ -49,23 +33,23 @@ def test_segments_of_each_score_stand_beside_the_others(here: Path) -> None:
     assert "predicted by mended" in page
     assert re.search(r"<text [^>]*>[^<]*device = tablet", page)  # in the picture
     failed = calcli.evaluate(
-        visits(), scores=("mended",), find_segments=5, fail_if=("raw.segments.gap > 0.1", "segments.gap > 0.1")
+        tablets(), scores=("mended",), find_segments=5, fail_if=("raw.segments.gap > 0.1", "segments.gap > 0.1")
     )
     assert [gate["passed"] for gate in failed.gates] == [False, True]
 
 
 def test_features_are_those_that_are_named(here: Path) -> None:
     named = calcli.Flags(features=("noise", "age"))
-    report = calcli.evaluate(visits(), flags=named, find_segments=5)
+    report = calcli.evaluate(tablets(), flags=named, find_segments=5)
     features = {one["feature"] for entry in report.segments for one in entry["conditions"]}
     assert features <= {"noise", "age"}
-    only = visits().select("label", "prob")
+    only = tablets().select("label", "prob")
     with pytest.raises(UsageError, match="the table has no features; name some: --features"):
         calcli.evaluate(only, find_segments=1)
 
 
 def test_a_file_of_text_and_counted_rows_are_read_alike(here: Path) -> None:
-    frame = visits(4_000).with_columns(pl.when(pl.col("noise") > 1.5).then(None).otherwise("noise").alias("noise"))
+    frame = tablets(4_000).with_columns(pl.when(pl.col("noise") > 1.5).then(None).otherwise("noise").alias("noise"))
     frame.write_csv("visits.csv")
     frame.write_parquet("visits.parquet")
     one, other = (calcli.evaluate(f"visits.{form}", find_segments=3) for form in ("csv", "parquet"))
@@ -85,12 +69,11 @@ def test_a_file_of_text_and_counted_rows_are_read_alike(here: Path) -> None:
         (("--class", "1"), "--class is for --find-segments; add --find-segments"),
         (("--find-segments", "--class", "2"), "no class '2'; available: 0, 1"),
         (("--find-segments", "51"), "51"),
-        (("--find-segments", "--engine", "spark", "--master", "local[1]"), "--find-segments needs all rows at once"),
         (("--fail-if", "segments.gap > 1"), "no segments were looked for; add --find-segments"),
     ],
 )
 def test_what_cannot_be_is_said(here: Path, capfd: pytest.CaptureFixture[str], words, message: str) -> None:
-    visits(500).write_parquet("visits.parquet")
+    tablets(500).write_parquet("visits.parquet")
     assert main(["evaluate", "visits.parquet", *words]) == 2
     assert message in " ".join(capfd.readouterr().err.split())
 
@@ -98,7 +81,7 @@ def test_what_cannot_be_is_said(here: Path, capfd: pytest.CaptureFixture[str], w
 def test_a_screen_shows_as_many_columns_as_it_has_room_for(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    visits().write_parquet("visits.parquet")
+    tablets().write_parquet("visits.parquet")
     words = ["evaluate", "visits.parquet", "--score", "mended", "--metrics", "nll", "-q", "--find-segments"]
     for columns, last in ((80, "by mended"), (140, "log-loss")):
         monkeypatch.setenv("COLUMNS", str(columns))
