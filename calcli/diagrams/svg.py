@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from calcli.diagrams.axis import Axis, tick_labels, ticks
 from calcli.diagrams.canvas import shortened
+from calcli.diagrams.captions import caption, names
 from calcli.diagrams.charts import Chart, Track
-from calcli.diagrams.curves import Bands, Curve, Point, axes, caption, fullest, names, runs
+from calcli.diagrams.curves import Bands, Curve, Point, axes, fullest, runs
 from calcli.diagrams.layout import NUDGE, spread
 
 # In units of the picture.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
-from calcli.diagrams.curves import means, p_text, told
+from calcli.diagrams.captions import means, p_text, told
 from calcli.reporting.facts import JsonObject
 from calcli.reporting.tables import Findings, part_of
 from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, number, signed, spelled
