@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from calcli.diagrams.curves import means, p_text, told
 from calcli.reporting.facts import JsonObject
-from calcli.reporting.tables import Findings, part_of
+from calcli.reporting.tables import Findings, Table, part_of
 from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, number, signed, spelled
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ _WRONG_CONFIDENCE = {
     "under": "too moderate",
 }
 """The answer by fault where the score is the confidence in the predicted class."""
+
+NO_GAIN = "Nothing, as far as these rows show: no method is better than the score as it is."
+"""The sentence about recalibration where no calibration is chosen."""
 
 _UNDECIDED = "nll or brier in --metrics would say which is better"
 """The end of a verdict without a proper score."""
@@ -235,6 +238,21 @@ def scarcity(report: Report) -> str:
         f"{many} the label {name}, so tests have little power: they detect (with 80 % power) only errors of {what} of "
         f"{glued(size)} or more{glued(beside)}."
     )
+
+
+def seen(report: Report) -> Table | None:
+    """For each score the least errors that would have been found in 4 of 5 cases; None where none is known."""
+    searches = {str(search["score"]): cast("JsonObject", search) for search in report.segment_search}
+    tests = {one.score: one.diagnosis for one in report.curves if one.kind == "reliability" and one.diagnosis}
+    names = [score.name for score in report.scores if score.name in tests.keys() | searches.keys()]
+    whole = [number(tests[name].detectable if name in tests else None, 3) for name in names]
+    columns = [("", names), ("mean error of all rows", whole)]
+    if searches:
+        share = next(iter(searches.values()))["share"]
+        parts = [number(searches[name]["detectable"] if name in searches else None, 3) for name in names]
+        columns.append((f"error in a segment of {100 * share:g} %", parts))
+    rows = report.data.rows - report.data.rows_bad
+    return Table.of_columns(columns)._replace(title=f"{rows:,} rows") if names else None
 
 
 def _of_both(binding: JsonObject, rate: float) -> dict[str, float]:

@@ -123,14 +123,14 @@ def test_groups_stand_under_each_other_and_those_that_are_off_stand_out() -> Non
         return {**common, "group": name, "p_adjusted": p}
 
     made = report(groups=(group("de", 0.5), group(None, 0.001)))
-    assert read(made).tables[1] == [
+    assert read(made).tables[0] == [
         ["", "rows", "nll", "detectable", "p-value"],
         ["de", "1,200", "0.2500", "0.0312", "0.5000"],
         ["null", "1,200", "0.2500", "0.0312", "0.0010"],
     ]
     assert webpage(made).count('<tr class="off">') == 1
     small = report(groups=(group("de", None),))
-    assert read(small).tables[1][1] == ["de", "1,200", "0.2500", "0.0312", "too few"]
+    assert read(small).tables[0][1] == ["de", "1,200", "0.2500", "0.0312", "too few"]
     for p, off in ((0.0, 1), (0.06, 0), (None, 0)):
         made = report(groups=(group("de", p),))
         assert webpage(made).count('<tr class="off">') == off
