@@ -93,7 +93,8 @@ def webpage(report: Report) -> str:
         without = (paragraph(f"{name} {reason}", "note") for name, reason in tables.without_numbers(report))
         numbers, definitions = [table(board), *without], tables.leaderboard_terms(report, board)
     else:
-        title, opening = "Calibration", headline(findings)
+        advice = verdict.advice(report)
+        title, opening = "Calibration", headline(findings) + (paragraph(advice, "verdict") if advice else "")
         numbers = [numbers_table(findings), *(table(each, caption=each.title) for each in tables.versus(report))]
         definitions = findings.terms()
     scarce = verdict.scarcity(report)
@@ -209,8 +210,8 @@ def _parts_of_review(report: Report, numbers: Sequence[str]) -> list[str]:
 
 
 _ON_CALIBRATION = (
-    "If a score is calibrated, as many rows come true as it predicts: its points lie on the diagonal, or so near to it "
-    "as chance allows."
+    f"Of the rows for which a calibrated score says {glued('20 %')}, about {glued('20 %')} come true. Its curve lies "
+    "on the diagonal, or as near to it as chance allows."
 )
 _ON_BENEFIT = (
     "Suppose that you act on each row whose probability reaches a threshold. The net benefit counts the rows on which "
@@ -242,8 +243,8 @@ def _recalibration(report: Report) -> str:
         return ""
     findings, method = Findings.of_report(report.recalibration), report.recalibration.chosen
     how = (
-        f"The method {method} was chosen on these rows. Each row was predicted by a calibrator that was fitted without "
-        "it. No calibrator was kept: calcli fit makes one."
+        f"The method {method} was chosen on these rows to recalibrate the raw score, and was measured on rows that it "
+        "was not fitted on. No calibrator was kept: calcli fit makes one."
     )
     title = "What would recalibration gain?"
     if method == tables.IDENTITY:
@@ -256,7 +257,10 @@ def _seen(report: Report) -> str:
     rows = verdict.seen(report)
     if rows is None:
         return ""
-    said = f"Errors smaller than these may be there, and were probably not found on {rows.title}."
+    said = (
+        f"On {rows.title}, probabilities that are off by so much on average are found out in four of five cases. "
+        "Smaller errors may be there unseen."
+    )
     return section("How small an error could be seen?", paragraph(said), table(rows))
 
 

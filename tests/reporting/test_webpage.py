@@ -15,6 +15,7 @@ import calcli
 from calcli.cli import results
 from calcli.cli.screen import Screen
 from calcli.diagrams.curves import Curve, Point
+from calcli.reporting import verdict
 from calcli.reporting.webpage import webpage
 from calcli.reports.schema import (
     Change,
@@ -136,6 +137,23 @@ def test_groups_stand_under_each_other_and_those_that_are_off_stand_out() -> Non
         assert webpage(made).count('<tr class="off">') == off
         screen = Screen(color=True)
         assert screen.fit(results.groups(made, screen)).count("\x1b[1;31m") == off
+
+
+def test_the_advice_names_the_score_to_use_and_where_not_to_trust_it() -> None:
+    searched = tuple({"score": name} for name in ("raw", "platt"))
+    segments = tuple({"score": "platt", "text": text} for text in ("age > 54", "device = tablet", "price < 2"))
+    assert verdict.advice(better()) == ""  # nothing was looked for
+    none = replace(better(), segment_search=searched)
+    assert verdict.advice(none) == "Use platt. No segment was found in which platt is more wrong than elsewhere."
+    some = replace(none, segments=segments)
+    where = "Do not trust platt where age > 54, where device = tablet, or where price < 2."
+    assert verdict.advice(some) == f"Use platt. {where}"
+    assert verdict.advice(replace(some, segments=segments[:1])) == "Use platt. Do not trust platt where age > 54."
+    # A score that is not shown to be better is not advised; recalibration is where that is shown to gain.
+    alone = report(segment_search=searched[:1])
+    assert verdict.advice(alone) == "No segment was found in which raw is more wrong than elsewhere."
+    gain = replace(alone, recalibration=better())
+    assert verdict.advice(gain).startswith("Recalibrate the raw score before you use its probabilities. ")
 
 
 def test_gates_drift_baseline_and_warnings() -> None:
