@@ -36,7 +36,7 @@ CASES = {
     "fit": FIT,
     **{f"fit -m {method}": (*FIT, "-m", method) for method in ("pool", "boost", "mbct", "ccl", "effects")},
     "compare": ("compare", "-q", str(SAMPLE)),
-    "uncertainty fit": ("uncertainty", "fit", "-q", str(SAMPLE)),
+    "uncertainty fit --trees 100": ("uncertainty", "fit", "-q", str(SAMPLE), "--trees", "100"),
 }
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from calcli.diagrams.captions import FINDINGS
 from calcli.diagrams.curve_builder import CurveBuilder
-from calcli.diagrams.curves import FINDINGS
 from calcli.metrics.base import Scored
 from calcli.metrics.diagnosis import Diagnosis
 from calcli.metrics.joint_test import LEVEL, GapSums, joint_test

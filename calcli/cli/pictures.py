@@ -12,7 +12,7 @@ from calcli.cli.output import Answer, Form, bad_rows, show
 from calcli.cli.screen import Screen, wrapped
 from calcli.diagrams import terminal
 from calcli.diagrams.canvas import Line, Piece
-from calcli.diagrams.curves import caption
+from calcli.diagrams.captions import caption
 
 if TYPE_CHECKING:
     from calcli.cli.process import Console

@@ -16,7 +16,8 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.diagrams.axis import Axis, rounded_up
-from calcli.diagrams.curves import REACHED, Bands, Curve, Point, axes, axis_end, axis_of, band_text, caption, scale_text
+from calcli.diagrams.captions import REACHED, caption
+from calcli.diagrams.curves import Bands, Curve, Point, axes, axis_end, axis_of, band_text, scale_text
 from calcli.state import Json
 
 

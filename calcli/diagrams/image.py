@@ -1,7 +1,7 @@
 """Pictures as PNG, SVG and PDF, by matplotlib: without its global state, and whatever a user's settings are.
 
 What happened is grey; colour is error, as in `terminal`. The colours are those of Okabe & Ito, which colour-blind
-people can tell apart. The same curves give the same bytes. Pictures of contributions are drawn by shap.
+people can tell apart. The same curves give the same bytes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from calcli.batch import FloatArray
 from calcli.diagrams.axis import Axis
 from calcli.diagrams.canvas import shortened
+from calcli.diagrams.captions import caption
 from calcli.diagrams.charts import Chart, curve_charts
-from calcli.diagrams.curves import Bands, Curve, axes, axis_of, caption, error_text, fullest, legend, runs
+from calcli.diagrams.curves import Bands, Curve, axes, axis_of, error_text, fullest, legend, runs
 from calcli.diagrams.layout import NUDGE, lines, spread
 from calcli.errors import UsageError
 
@@ -61,9 +61,6 @@ SIDE = 1.6
 
 SPACE, MARK = 0.09, 0.53
 """The gap between a plot and its counts, and what an entry of the legend takes beside its text, in inches."""
-
-MOST_COLUMNS = 15
-"""The most columns that have a line of their own in a picture of contributions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,34 +440,3 @@ def _tracks(plot: Axes, chart: Chart) -> list[Artist]:
     if chart.title:
         plot.set_title(chart.title, loc="left", fontsize=_LARGE.title, fontweight="bold", parse_math=False)
     return handles
-
-
-def render_contributions(
-    names: Sequence[str], data: Sequence[Sequence[object]], base: float, values: FloatArray, title: str, form: Format
-) -> bytes:
-    """Contributions by shap, as a file: a waterfall of one row, or a swarm of many rows for each column."""
-    import matplotlib as mpl
-    import shap
-    from matplotlib import pyplot
-
-    shown: Any = np.array([list(row) for row in data], dtype=object)
-    before = mpl.get_backend()
-    pyplot.switch_backend("agg")
-    try:
-        with mpl.rc_context():
-            mpl.rcdefaults()
-            found = shap.Explanation(values, np.full(len(values), base), shown, feature_names=list(names))
-            if len(values) == 1:
-                shap.plots.waterfall(found[0], max_display=MOST_COLUMNS, show=False)
-            else:
-                shap.plots.beeswarm(
-                    found, max_display=MOST_COLUMNS, show=False, plot_size=(9, 0.45 * min(len(names), MOST_COLUMNS) + 2)
-                )
-                pyplot.xlabel("what the column adds to the log-odds")
-            pyplot.title(title, loc="left", fontsize=11, pad=24 if len(values) == 1 else 6)
-            stream = io.BytesIO()
-            pyplot.gcf().savefig(stream, format=form, metadata=NO_DATE[form], bbox_inches="tight", dpi=160)
-            pyplot.close()
-    finally:
-        pyplot.switch_backend(before)
-    return stream.getvalue()

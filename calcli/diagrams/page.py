@@ -12,8 +12,9 @@ from importlib.resources import files
 from itertools import groupby
 
 from calcli.diagrams import svg
+from calcli.diagrams.captions import caption
 from calcli.diagrams.charts import AtThresholds, Chart, curve_charts, numbers
-from calcli.diagrams.curves import SIDES, Bands, Curve, Kind, axis_of, caption, error_text, legend
+from calcli.diagrams.curves import SIDES, Bands, Curve, Kind, axis_of, error_text, legend
 from calcli.diagrams.layout import glued
 
 TITLES: dict[Kind, str] = {

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from calcli.diagrams.axis import Axis, tick_labels, ticks
 from calcli.diagrams.canvas import shortened
+from calcli.diagrams.captions import caption, names
 from calcli.diagrams.charts import Chart, Track
-from calcli.diagrams.curves import Bands, Curve, Point, axes, caption, fullest, names, runs
+from calcli.diagrams.curves import Bands, Curve, Point, axes, fullest, runs
 from calcli.diagrams.layout import NUDGE, spread
 
 # In units of the picture.
@@ -132,7 +133,7 @@ def chart(shown: Chart) -> str:
     """Several lines in one picture."""
     shown = shown.within()
     wide, high = (SQUARE, SQUARE) if shown.square else (WIDE, HIGH)
-    frame = PlotArea(LEFT + 8, TOP, wide, high, shown.x, shown.y)
+    frame = PlotArea(LEFT + 24, TOP, wide, high, shown.x, shown.y)
     x, y = shown.x, shown.y
     grid = "".join(_stroke("grid", frame.path([(x.begin, at), (x.end, at)])) for at in y.labels() if at != y.begin)
     marks = "".join(_stroke("dotted", frame.path([(at, y.begin), (at, y.end)])) for at, _ in shown.marks)
@@ -218,7 +219,7 @@ def _labels(shown: Chart, frame: PlotArea) -> str:
     named = [(track, place) for track, place in zip(shown.tracks, shown.colors, strict=True) if not track.plain]
     ends = [frame.bottom - frame.y(track.points[-1].y) + NUDGE * track.points[-1].x for track, _ in named]
     parts = []
-    for (track, place), at in zip(named, spread(ends, 17.0, frame.height), strict=True):
+    for (track, place), at in zip(named, spread(ends, 22.0, frame.height), strict=True):
         x, y = frame.x(track.points[-1].x), frame.y(track.points[-1].y)
         side, height = frame.left + frame.width + 12.0, frame.bottom - at
         path = f"M{_number(x)} {_number(y)}L{_number(side)} {_number(height)}"

@@ -42,6 +42,7 @@ from calcli.state import Json
 from calcli.tables.arrays import index_order
 from calcli.tables.binding_types import Binding
 from calcli.tables.scales import SLACK, SUM_SLACK
+from calcli.tables.source import call_in
 
 _MOST = sys.float_info.max
 
@@ -62,7 +63,7 @@ class TableInputs:
 
 def table_inputs(binding: Binding) -> TableInputs:
     """The columns of a binding, checked as `apply` checks them."""
-    values = tuple(Input(name) for name in binding.score.columns)
+    values = tuple(map(_column, binding.score.columns))
     valid = _validity(values, binding)
     score = tuple(terms.choose(valid, one, None) for one in _score(values, binding))
     # Unsigned integers may be too large for the type that whole numbers have in databases.
@@ -71,7 +72,13 @@ def table_inputs(binding: Binding) -> TableInputs:
     return TableInputs(score, features, valid)
 
 
-def _validity(values: tuple[Input, ...], binding: Binding) -> Condition:
+def _column(name: str) -> Term:
+    """The number in a column; of ``minus(COLUMN)`` that with the other sign."""
+    call = call_in(name)
+    return -1.0 * Input(call[1]) if call is not None and call[0] == "minus" else Input(name)
+
+
+def _validity(values: Terms, binding: Binding) -> Condition:
     """The condition that no value is null, NaN or infinite, and that probabilities lie in [0, 1] and add up to 1."""
     probabilities = binding.score.kind == "prob"
     low, high = (-SLACK, 1.0 + SLACK) if probabilities else (-_MOST, _MOST)
@@ -83,7 +90,7 @@ def _validity(values: tuple[Input, ...], binding: Binding) -> Condition:
     return Every(tuple(conditions))
 
 
-def _score(values: tuple[Input, ...], binding: Binding) -> Terms:
+def _score(values: Terms, binding: Binding) -> Terms:
     probabilities = binding.score.kind == "prob"
     if len(values) == 1 or not binding.binary:
         return terms.scores(_normalised(values)) if probabilities else values
@@ -122,6 +129,8 @@ def sample_rows(binding: Binding, outputs: Mapping[str, Term], count: int) -> pl
         logits, prob = logits[:, :1], sigmoid(logits[:, 0]).round(6)[:, None]
     scores = prob if binding.score.kind == "prob" else logits
     columns: dict[str, Any] = {name: scores[:, at] for at, name in enumerate(binding.score.columns)}
+    turned = (call_in(name) for name in binding.score.columns)
+    columns |= {call[1]: -scores[:, at] for at, call in enumerate(turned) if call is not None and call[0] == "minus"}
     tested = tested_values(outputs.values())
     for name, role in sorted(inputs(outputs.values())):
         if name in columns:

@@ -338,7 +338,7 @@ def settle(
         weight = batch.weights[splits[place].train]
         of_splits[place] = replace(fitted, rows=_rows(len(weight), float(weight.sum())), state=state)
     by_splits = bool(chosen.settings or chosen.states)
-    return Settled(fitted, {**params, **fitted.settings}, of_splits, seconds, by_splits)
+    return Settled(fitted, {**params, **chosen.settings, **fitted.settings}, of_splits, seconds, by_splits)
 
 
 def _chosen(

@@ -72,9 +72,6 @@ _LIMIT = _Limit()
 @contextmanager
 def one_thread_of_algebra() -> Iterator[None]:
     """Products and solutions of matrices on one thread: several would add up in an order of their own."""
-    if threads() == 1:  # they are
-        yield
-        return
     _LIMIT.enter()
     try:
         yield

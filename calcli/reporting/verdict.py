@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
-from calcli.diagrams.curves import caption, means, p_text, told
+from calcli.diagrams.captions import caption, means, p_text, told
 from calcli.reporting.facts import JsonObject
 from calcli.reporting.tables import Findings, Table, part_of
 from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, number, signed, spelled
@@ -218,7 +218,7 @@ def advice(report: Report) -> str:
         use = f"Use {name}{still}. "
     elif gain is not None and gain.kind == "better":
         use = "Recalibrate the raw score before you use its probabilities. "
-    elif raw is not None and raw.kind == "same":
+    elif raw is not None and raw.kind == "same" and not scarcity(report):
         use = "The raw score can be used as it is. "
     texts = [str(entry["text"]) for entry in report.segments if entry["score"] == name]
     if name not in searched:
@@ -284,14 +284,18 @@ def seen(report: Report) -> Table | None:
     searches = {str(search["score"]): cast("JsonObject", search) for search in report.segment_search}
     tests = {one.score: one.diagnosis for one in report.curves if one.kind == "reliability" and one.diagnosis}
     names = [score.name for score in report.scores if score.name in tests.keys() | searches.keys()]
-    whole = [number(tests[name].detectable if name in tests else None, 3) for name in names]
+    whole = [_short(tests[name].detectable if name in tests else None) for name in names]
     columns = [("", names), ("all rows", whole)]
     if searches:
         share = next(iter(searches.values()))["share"]
-        parts = [number(searches[name]["detectable"] if name in searches else None, 3) for name in names]
+        parts = [_short(searches[name]["detectable"] if name in searches else None) for name in names]
         columns.append((f"{100 * share:g} % of the rows", parts))
     rows = report.data.rows - report.data.rows_bad
     return Table.of_columns(columns)._replace(title=f"{rows:,} rows") if names else None
+
+
+def _short(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2g}"
 
 
 def _of_both(binding: JsonObject, rate: float) -> dict[str, float]:

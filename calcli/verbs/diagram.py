@@ -9,9 +9,10 @@ from typing import Literal, TypeAlias, get_args
 
 from calcli import extras
 from calcli.artifacts.strictjson import as_json
+from calcli.diagrams.captions import caption
 from calcli.diagrams.charts import MOST_OVERLAID
 from calcli.diagrams.curve_builder import CurveBuilder
-from calcli.diagrams.curves import PAGE_KINDS, Bands, Binning, Curve, Kind, amount, by_kind, caption, percent
+from calcli.diagrams.curves import PAGE_KINDS, Bands, Binning, Curve, Kind, amount, by_kind, percent
 from calcli.diagrams.image import image_format_of
 from calcli.errors import UsageError, unknown_name
 from calcli.listener import SILENT, Listener, stage

@@ -231,7 +231,7 @@ def explain(request: ExplainRequest, listener: Listener = SILENT) -> Explanation
         model.calibrator.predict(batch.take(rows)),
     )
     if form is not None and request.output is not None:
-        from calcli.diagrams.image import render_contributions
+        from calcli.diagrams.contributions import render_contributions
         from calcli.tables.sink import write_bytes
 
         names, data = explanation.columns, explanation.data

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from calcli.diagrams.axis import decimals, ticks
-from calcli.diagrams.curves import Curve, amount, axes, axis_end, caption, percent, short
+from calcli.diagrams.captions import caption
+from calcli.diagrams.curves import Curve, amount, axes, axis_end, percent, short
 from tests.support.curves import OVER, bars, diagnosis, line, rejection
 
 BOTH = "predicted 0.90, observed 0.70; predicted 0.10, observed 0.30 (p < 0.005)."

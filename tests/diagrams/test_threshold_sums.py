@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from calcli.diagrams.captions import caption
 from calcli.diagrams.charts import curve_charts
 from calcli.diagrams.curve_builder import CurveBuilder
-from calcli.diagrams.curves import Curve, Kind, caption
+from calcli.diagrams.curves import Curve, Kind
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.proper import brier
 from tests.support.curves import sample

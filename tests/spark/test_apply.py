@@ -34,6 +34,12 @@ def test_apply_gives_what_one_machine_gives(days: Path, driver: Driver, tmp_path
     assert sorted(path.name for path in there.iterdir() if path.is_dir()) == [f"day={day}" for day in DAYS]
 
 
+def test_a_number_that_only_ranks_has_its_curve_there_too(days: Path, driver: Driver, tmp_path: Path) -> None:
+    calcli.fit(days, method="isotonic", rank="logit", features=(), output=tmp_path / "kept")
+    here, there = applied(driver, days, tmp_path)
+    assert ordered(there).equals(ordered(here))
+
+
 def test_more_classes_and_chosen_columns(driver: Driver, tmp_path: Path) -> None:
     table = tmp_path / "breeds.parquet"
     breeds().with_row_index("a.b").write_parquet(table)
@@ -54,7 +60,9 @@ def test_each_row_joins_the_calibration_rows_wherever_it_is(days: Path, driver: 
 
 
 @pytest.mark.parametrize(
-    "asked", [{"cost_fp": 1.0, "cost_fn": 3.0, "abstain": 0.5}, {"sets": 0.9}], ids=["thresholds", "sets"]
+    "asked",
+    [{"cost_fp": 1.0, "cost_fn": 3.0, "abstain": 0.5}, {"sets": 0.9}, {"target": "fpr <= 0.2", "by": "day"}],
+    ids=["thresholds", "sets", "groups"],
 )
 def test_policies_decide_there_as_here(asked: dict[str, Any], days: Path, driver: Driver, tmp_path: Path) -> None:
     calcli.decide(days, output=tmp_path / "kept", **asked)

@@ -93,9 +93,10 @@ def test_an_artifact_has_the_curve_wherever_it_is_applied(here: Path) -> None:
     some = TABLE[:50].drop("label")
     plain = calcli.fit(TABLE, method="spline", output="plain", **ALONE)
     np.testing.assert_array_equal(applied("kept", some)["calibrated"], plain.model.predict(some))
-    query = ExportRequest("plain", shape="query", table="the table", keep=())
-    np.testing.assert_allclose(in_duckdb(some, query)["calibrated"], plain.model.predict(some), rtol=1e-12)
-    assert duckdb.sql(export(ExportRequest("plain", check=20))).fetchall() == []
+    for name in ("plain", "kept"):
+        query = ExportRequest(name, shape="query", table="the table", keep=())
+        np.testing.assert_allclose(in_duckdb(some, query)["calibrated"], plain.model.predict(some), rtol=1e-12)
+        assert duckdb.sql(export(ExportRequest(name, check=20))).fetchall() == []
     calcli.decide(TABLE, artifact="plain", target="precision >= 0.7", output="policy")
     assert set(applied("policy", some)["decision"].to_list()) == {0, 1}
     assert calcli.diagram(TABLE, artifacts=("plain",)).curves[0].score == "plain"

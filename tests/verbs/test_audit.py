@@ -53,7 +53,7 @@ def test_an_audit_is_all_of_its_parts(here: Path) -> None:
     before, after = (one["metrics"]["nll"]["value"] for one in document["recalibration"]["scores"])
     assert f"from {before:.4f} to {after:.4f}" in parts["What would recalibration gain?"].replace("&nbsp;", " ")
     whole, part = document["scores"][0]["diagnosis"]["detectable"], document["segment_search"][0]["detectable"]
-    assert f"<td>{whole:.3f}</td><td>{part:.3f}</td>" in parts["How small an error could be seen?"]
+    assert f"<td>{whole:.2g}</td><td>{part:.2g}</td>" in parts["How small an error could be seen?"]
     drawn = [[one["x"], one["y"]] for one in document["curves"]["benefit"] if one["score"] == "raw"]
     (points,) = re.findall(r'data-score="raw"[^>]*data-points="([^"]*)"', parts["Does it matter?"])
     shown = [point[:2] for point in json.loads(points)]

@@ -239,6 +239,20 @@ def cells_of_rows(codes: Codes, start: int, stop: int, offsets: Table, seen: Fla
 
 
 @compiled
+def sort_cells(cells: Table, count: int) -> None:
+    """Sort the first cells (Shell 1959); numba's own sort takes a second to compile."""
+    gap = count // 2
+    while gap > 0:
+        for place in range(gap, count):
+            cell, to = cells[place], place
+            while to >= gap and cells[to - gap] > cell:
+                cells[to] = cells[to - gap]
+                to -= gap
+            cells[to] = cell
+        gap //= 2
+
+
+@compiled
 def judge(facts: FloatArray, parent: float, rule: Rule, outcome: FloatArray) -> None:
     """The loss of a split into these branches, the rest first.
 
@@ -300,9 +314,11 @@ def search_node(
         splits.base[node, feature] = base
         if end > base + 2 or (end == base + 2 and splits.facts[base + 1, COUNT] < facts[COUNT]):
             splits.code[base] = 0
-            splits.facts[base] = facts
-            for branch in range(base + 1, end):
-                splits.facts[base] -= splits.facts[branch]
+            for fact in range(len(facts)):
+                rest = facts[fact]
+                for branch in range(base + 1, end):
+                    rest -= splits.facts[branch, fact]
+                splits.facts[base, fact] = rest
             judge(splits.facts[base:end], pattern, rule, splits.outcome[node, feature])
             base = end
     return base
@@ -325,9 +341,11 @@ def search_nodes(
     `histogram` is all 0, before and after. A node with fewer codes than there are cells visits only the cells that it
     has rows in: the time for a node is that of its rows, whatever the number of cells.
     """
-    seen, all_cells = np.zeros(len(histogram), dtype=np.uint8), np.arange(len(histogram)).astype(np.uint32)
-    touched, heavy = np.empty_like(all_cells), np.empty_like(all_cells)
-    end = 0
+    seen, all_cells = np.zeros(len(histogram), dtype=np.uint8), np.zeros(len(histogram), dtype=np.uint32)
+    touched, heavy = np.zeros(len(histogram), dtype=np.uint32), np.zeros(len(histogram), dtype=np.uint32)
+    for number in range(len(histogram)):
+        all_cells[number] = number
+    end = np.int64(0)  # a literal 0 would compile `search_node` once more
     for node in range(len(starts)):
         start, stop = starts[node], stops[node]
         # The histogram of the node, and the cells that have rows.
@@ -343,10 +361,11 @@ def search_nodes(
                 heavy[count] = cell
                 count += 1
         if few:
-            heavy[:count].sort()
+            sort_cells(heavy, count)
         end = search_node(histogram, heavy[:count], patterns[node], facts[node], cells, rule, splits, node, end)
         for cell in visited:
-            histogram[cell] = 0.0
+            for place in range(histogram.shape[1]):
+                histogram[cell, place] = 0.0
     return end
 
 
