@@ -214,8 +214,9 @@ def advice(report: Report) -> str:
     gain = None if report.recalibration is None else verdicts(Findings.of_report(report.recalibration))[0]
     if name != RAW:
         curve = next((one for one in report.curves if (one.score, one.kind) == (name, "reliability")), None)
-        still = "" if curve is None or curve.chance else f", but see below: it is still {caption(curve).answer.lower()}"
-        use = f"Use {name}{still}. "
+        fault = "" if curve is None or curve.chance else caption(curve).answer.lower()
+        fault = fault.replace("high and too low", "high in places, too low in others")
+        use = f"Use {name}. " + (f"Its probabilities are still {fault}. " if fault else "")
     elif gain is not None and gain.kind == "better":
         use = "Recalibrate the raw score before you use its probabilities. "
     elif raw is not None and raw.kind == "same" and not scarcity(report):

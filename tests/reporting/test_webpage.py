@@ -15,6 +15,7 @@ import calcli
 from calcli.cli import results
 from calcli.cli.screen import Screen
 from calcli.diagrams.curves import Curve, Point
+from calcli.metrics.diagnosis import Diagnosis
 from calcli.reporting import verdict
 from calcli.reporting.webpage import webpage
 from calcli.reports.schema import (
@@ -149,6 +150,11 @@ def test_the_advice_names_the_score_to_use_and_where_not_to_trust_it() -> None:
     where = "Do not trust platt where age > 54, where device = tablet, or where price < 2."
     assert verdict.advice(some) == f"Use platt. {where}"
     assert verdict.advice(replace(some, segments=segments[:1])) == "Use platt. Do not trust platt where age > 54."
+    for faults, words in ((("high",), "too high"), (("shape",), "too high in places, too low in others")):
+        wrong = Diagnosis(0.001, 0.05, 0.2, 0.1, 0.001, 0.01, 1.0, 0.5, 0.001, faults)
+        curve = Curve("platt", "1", "reliability", (Point(0.2, 0.1, 100.0),), diagnosis=wrong)
+        said = f"Use platt. Its probabilities are still {words}. {where}"
+        assert verdict.advice(replace(some, curves=(curve,))) == said
     # A score that is not shown to be better is not advised; recalibration is where that is shown to gain.
     alone = report(segment_search=searched[:1])
     assert verdict.advice(alone) == "No segment was found in which raw is more wrong than elsewhere."
