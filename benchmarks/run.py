@@ -97,6 +97,12 @@ BENCHMARKS = (
         "auto-speed", "speed/auto.py", "fit by auto", "Processor time of whole processes.", peers=("catboost", "numba"),
     ),
     Benchmark(
+        "cores", "speed/cores.py", "On one core and on many",
+        "Processor time of the parts of a command on the sample data, 30,000 rows and ten features, dealt to 1 to 16 "
+        "cores.",
+        peers=("catboost", "numba"),
+    ),
+    Benchmark(
         "fits", "speed/fits.py", "Fits, and apply of every method, beside other packages",
         "Processor time of whole processes on one thread.", peers=("lightgbm", "mcgrad", "scikit-learn", "catboost"),
     ),

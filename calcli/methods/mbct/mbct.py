@@ -52,6 +52,7 @@ from calcli.methods.trees.held_out_choice import each_held_out_once
 from calcli.numeric import pooled
 from calcli.numeric.links import sigmoid
 from calcli.numeric.seeded import Split
+from calcli.numeric.side_by_side import on_threads
 from calcli.state import SUPPORTED, Json, Numbers, Rules, State, prefixed, unit, unprefixed
 
 
@@ -155,7 +156,7 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: S
     whole = _Coded.of(batch, params, seed)
     if not _is_open(params, whole):
         return Chosen()
-    coded = [_Coded.of(batch.take(split.train), params, seed) for split in splits]
+    coded = on_threads(lambda split: _Coded.of(batch.take(split.train), params, seed), splits)
     unit = None if batch.units is None else batch.units.together
     deepest = whole.search.deepest
     trials = Trials(
@@ -170,12 +171,11 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: S
         buffers = Buffers(one.rows_of(rows), one.coder.offsets, plan.growth, seed)
         return plan.state(fit_trees(buffers, plan.growth, plan.trees), params)
 
-    best = trials.best()
-    states = {
-        place: grown(one, batch.take(split.train), trials.best(without=place))
-        for place, (one, split) in enumerate(zip(coded, splits, strict=True))
-    }
-    return Chosen({}, states, grown(whole, batch, best))
+    todo = [(whole, batch, trials.best())]
+    for place, (one, split) in enumerate(zip(coded, splits, strict=True)):
+        todo.append((one, batch.take(split.train), trials.best(without=place)))
+    of_all, *of_splits = on_threads(lambda each: grown(*each), todo)
+    return Chosen({}, dict(enumerate(of_splits)), of_all)
 
 
 class _Coded(NamedTuple):

@@ -345,7 +345,7 @@ def search_nodes(
     touched, heavy = np.zeros(len(histogram), dtype=np.uint32), np.zeros(len(histogram), dtype=np.uint32)
     for number in range(len(histogram)):
         all_cells[number] = number
-    end = np.int64(0)  # a literal 0 would compile `search_node` once more
+    end = int(np.int64(0))  # a literal 0 would compile `search_node` once more
     for node in range(len(starts)):
         start, stop = starts[node], stops[node]
         # The histogram of the node, and the cells that have rows.
