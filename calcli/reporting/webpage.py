@@ -16,7 +16,7 @@ from calcli.diagrams.curves import Curve
 from calcli.models.calibrator import CalibratorModel
 from calcli.reporting import decisions, estimates, facts, segments, tables, verdict
 from calcli.reporting.tables import Findings, Table
-from calcli.reporting.typesetting import GLUE, glued
+from calcli.reporting.typesetting import GLUE, glued, number
 from calcli.reporting.verdict import Verdict
 from calcli.reports.schema import Report
 
@@ -249,6 +249,9 @@ def _recalibration(report: Report) -> str:
     title = "What would recalibration gain?"
     if method == tables.IDENTITY:
         return section(title, paragraph(verdict.NO_GAIN, "verdict"))
+    losses = [f"{row.name} {number(tables.part_of(row, 'nll'), 4)}" for row in Findings.of_report(report).calibrated]
+    if losses and "nll" in report.definitions:
+        how += f" The log-loss of the other scores, on all rows: {', '.join(losses)}."
     return section(title, headline(findings), paragraph(how), numbers_table(findings))
 
 

@@ -162,6 +162,13 @@ def test_the_advice_names_the_score_to_use_and_where_not_to_trust_it() -> None:
     assert verdict.advice(gain).startswith("Recalibrate the raw score before you use its probabilities. ")
 
 
+def test_a_gain_stands_beside_the_losses_of_the_other_scores() -> None:
+    said = words(replace(better(), recalibration=replace(better(), chosen="platt")))
+    assert "The log-loss of the other scores, on all rows: platt 0.3987." in said
+    none = words(replace(better(), recalibration=replace(report(), chosen="identity")))
+    assert "Nothing, as far as these rows show: no method is better than the score as it is." in none
+
+
 def test_gates_drift_baseline_and_warnings() -> None:
     failed = {"score": "x", "group": "de", "metric": "ece", "value": 0.0776, "limit": 0.05}
     drift = {"drifted": True, "what": "too high", "since": 3, "since_at": "2026-11-01T02:00", "evidence": 44.0}
