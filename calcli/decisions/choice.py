@@ -13,7 +13,7 @@ from typing import get_args
 
 import numpy as np
 
-from calcli.batch import FloatArray, IntArray
+from calcli.batch import FloatArray, IntArray, LabelArray
 from calcli.decisions.abstention import COVERAGES, AbstentionBand, Risk, by_confidence, by_cost, by_coverage, risks
 from calcli.decisions.conformal import PredictionSets, SetScore, of_classes
 from calcli.decisions.costs import CostRule, Costs, cross_fitted, least_expected
@@ -97,14 +97,17 @@ def _by_costs(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
     """Bayes' threshold, unless the tuned one costs less beyond chance; with rows left open, if that is asked."""
     costs = goal.four_costs()
     thresholds, yes = _common_thresholds("bayes", costs, goal, rows, seed)
-    paid = {name: costs.of_rows(rows.label, decisions) for name, decisions in yes.items()}
+    paid, opposite = (
+        {name: costs.of_rows(label, decisions) for name, decisions in yes.items()} for label in _both(rows)
+    )
     band = None
     if goal.abstain is not None:
         band = by_cost(costs, goal.abstain)
-        paid["left open"] = np.where(band.decides(rows.prob), paid["bayes"], goal.abstain)
+        for each in (paid, opposite):
+            each["left open"] = np.where(band.decides(rows.prob), each["bayes"], goal.abstain)
     elif goal.coverage is not None:
         band = by_coverage(costs, rows.prob, goal.coverage, rows.mass, rows.uncertainty)
-    means = Means.of(paid, rows, goal, seed)
+    means = Means.of(paid, rows, goal, seed, opposite)
     options = _threshold_options(thresholds, yes, means, rows)
     if band is not None:
         numbers = {} if goal.abstain is None else means.numbers("left open", "today")
@@ -127,9 +130,12 @@ def _by_row_costs(goal: DecisionGoal, rows: Rows, costs: Costs, seed: int) -> Ch
     rule = CostRule(goal.cost_columns(), goal.abstain)
     action = least_expected(rows.prob, costs.fp, costs.fn, costs.tp, costs.tn, abstain=goal.abstain)
     own, done = action == 2, action != 1
-    paid = {"each row": np.where(done, costs.of_rows(rows.label, own), goal.abstain or 0.0)}
-    paid |= {name: costs.of_rows(rows.label, decisions) for name, decisions in yes.items()}
-    means = Means.of(paid, rows, goal, seed)
+    paid, opposite = (
+        {"each row": np.where(done, costs.of_rows(label, own), goal.abstain or 0.0)}
+        | {name: costs.of_rows(label, decisions) for name, decisions in yes.items()}
+        for label in _both(rows)
+    )
+    means = Means.of(paid, rows, goal, seed, opposite)
     numbers = means.numbers("each row", "today")
     if not done.all():
         numbers["coverage"] = share_of(rows, done)
@@ -146,6 +152,11 @@ def _by_row_costs(goal: DecisionGoal, rows: Rows, costs: Costs, seed: int) -> Ch
         return Choice(Policy(ThresholdRule.at(thresholds["tuned"])), "tuned", why, options)
     why = "this follows from the costs of the row if the probabilities are calibrated"
     return Choice(Policy(rule), "each row", why, options)
+
+
+def _both(rows: Rows) -> tuple[LabelArray, LabelArray]:
+    """The labels, and the other label of each row."""
+    return rows.label, 1 - rows.label
 
 
 def _common_thresholds(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import brentq
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV
 
 from calcli.decisions import costs as thresholds_by_costs
+from calcli.decisions.choice import choose
 from calcli.decisions.costs import MOST_COST, Costs, bootstrap_means, cross_fitted
 from calcli.decisions.goal import DecisionGoal
-from calcli.decisions.measure import Number, intervals
+from calcli.decisions.measure import Number, Rows, intervals
 from calcli.decisions.targets import NEVER
 from calcli.errors import UsageError
 from calcli.numeric.seeded import Split
@@ -147,3 +149,14 @@ def test_a_matrix_of_costs_too_large_is_refused() -> None:
     goal = DecisionGoal(costs=(("no", "yes"), ((0.0, 1e308), (1.0, 0.0))))
     with pytest.raises(UsageError, match=r"--costs has 1e\+308"):
         _ = goal.matrix
+
+
+def test_an_interval_allows_for_a_positive_that_no_row_is() -> None:
+    """Ten rows change their decision, none is a positive: so it is in 2.5 % of samples at that share."""
+    prob = np.r_[np.full(10, 0.1), np.full(190, 0.01), 0.9]
+    label = np.r_[np.zeros(200, dtype=np.int64), 1]
+    choice = choose(DecisionGoal(cost_fp=1, cost_fn=20), Rows(prob, label), 0)
+    (saves,) = (option.numbers["saves"] for option in choice.options if option.name == "bayes")
+    assert saves.value == pytest.approx(-10 / 201)
+    share = brentq(lambda p: (1 - p) ** 10 - 0.025, 0, 1)
+    assert saves.hi == pytest.approx((-10 + 10 * share * 21) / 201)
