@@ -62,8 +62,8 @@ def apply(arguments: Arguments, console: Console) -> Answer | None:
 
 @command("""
     READING COLUMNS ROLES NODE_ID EVALUATED_EDGES WITH SCORES VERSUS METRICS ORDERED BINNED CONVENTION MVCE BIN_SIZE
-    IN_SAMPLE BOOTSTRAP RESAMPLE_BY BY FIND_SEGMENTS OF_CLASS CLUSTERS_FROM REJECTION BASELINE DRIFT DRIFT_STATE FAIL_IF
-    ALLOW_NULL SEED REPORT_FILE HTML FORMAT CLUSTER GENERAL
+    IN_SAMPLE BOOTSTRAP RESAMPLE_BY BY AUDIT FIND_SEGMENTS OF_CLASS CLUSTERS_FROM REJECTION BASELINE DRIFT DRIFT_STATE
+    FAIL_IF ALLOW_NULL SEED REPORT_FILE HTML FORMAT CLUSTER GENERAL
 """)
 def evaluate(arguments: Arguments, console: Console) -> Answer:
     """Measure scores before and after calibration.
@@ -77,6 +77,7 @@ def evaluate(arguments: Arguments, console: Console) -> Answer:
     calcli evaluate test.parquet --with train.platt --with new=train.isotonic
     calcli evaluate test.parquet --with a.platt --with b.beta --versus a.platt
     calcli evaluate test.parquet --with train.platt --bootstrap 1000 --by country
+    calcli evaluate test.parquet --audit --html review.html
     calcli evaluate test.parquet --find-segments --fail-if 'segments.gap > 0.05'
     calcli evaluate test.parquet --with train.platt --fail-if 'nll.diff > 0'
     calcli evaluate test.parquet --with train.ccl --rejection --html report.html

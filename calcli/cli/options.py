@@ -298,6 +298,12 @@ FIND_SEGMENTS = check(
     bounds=(0, 50),
     show_default=False,
 )
+AUDIT = check(
+    "--audit",
+    "Find segments, trace every curve, and measure on held-out rows what a fit by the default method would gain; with "
+    "--html, the page for a review.",
+    False,
+)
 OF_CLASS = check(
     "--class NAME",
     "The class whose segments are found; by default the positive one of two, the predicted one of more.",

@@ -111,7 +111,7 @@ def evaluated(report: Report) -> Answer:
         shown = [*measured(report, screen), *groups(report, screen), *_segments(report, screen)]
         for each in tables.rejection(report):
             shown += _titled(each, wrapped(each.title, screen.prose), screen)
-        more = changes, _gates, _drift, _policies
+        more = _recalibration, changes, _gates, _drift, _policies
         return [*shown, *(line for part in more for line in part(report, screen))]
 
     refused = _failed(report)
@@ -306,6 +306,15 @@ def _segments(report: Report, screen: Screen) -> list[str]:
     terms = [(name, meaning) for name, meaning in segments.terms(report) if name not in hidden]
     more = [("more", f"{', '.join(hidden)}, on a wider screen or with --format")] if hidden else []
     return [*lines, "", *notes([*terms, *more], screen)] if terms else lines
+
+
+def _recalibration(report: Report, screen: Screen) -> list[str]:
+    """What recalibration gains on held-out rows."""
+    if report.recalibration is None:
+        return []
+    gained = report.recalibration.chosen != tables.IDENTITY
+    said = headline(Findings.of_report(report.recalibration), screen) if gained else [verdict.NO_GAIN]
+    return ["", screen.bold("recalibration"), *said]
 
 
 def _ever_fewer_metrics(shown: Table) -> Iterator[Table]:

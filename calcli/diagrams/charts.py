@@ -64,10 +64,13 @@ class Chart:
     square: bool = False
     """Whether both axes are the same, and each line has its name at its end."""
 
+    first: int = 0
+    """The place of the first track's colour: a score has one colour in all charts."""
+
     @property
     def colors(self) -> list[int | None]:
         """The place of each track's colour; None for plain ones."""
-        count = iter(range(len(self.tracks)))
+        count = iter(range(self.first, self.first + len(self.tracks)))
         return [None if track.plain else next(count) for track in self.tracks]
 
     def within(self) -> Chart:
@@ -155,7 +158,7 @@ def _differences(curves: Sequence[Curve], title: str, bands: Bands, x: Axis) -> 
     none = Track("no difference", tuple(Point(at, 0.0, 0.0) for at in (x.begin, x.end)), plain=True)
     band = "" if bands == "none" else "95 % interval of the difference"
     x_name, y_name = axes(curves[0], "")
-    return Chart((*tracks, none), x_name, f"difference in {y_name}", x, y, title, band=band)
+    return Chart((*tracks, none), x_name, f"difference in {y_name}", x, y, title, band=band, first=1)
 
 
 def _inside(curve: Curve, x: Axis) -> tuple[Point, ...]:

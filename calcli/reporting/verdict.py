@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
-from calcli.diagrams.captions import means, p_text, told
+from calcli.diagrams.captions import caption, means, p_text, told
 from calcli.reporting.facts import JsonObject
-from calcli.reporting.tables import Findings, part_of
+from calcli.reporting.tables import Findings, Table, part_of
 from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, number, signed, spelled
+from calcli.reports.schema import RAW
 
 if TYPE_CHECKING:
     from calcli.metrics.diagnosis import Diagnosis
@@ -36,6 +37,9 @@ _WRONG_CONFIDENCE = {
     "under": "too moderate",
 }
 """The answer by fault where the score is the confidence in the predicted class."""
+
+NO_GAIN = "Nothing, as far as these rows show: no method is better than the score as it is."
+"""The sentence about recalibration where no calibration is chosen."""
 
 _UNDECIDED = "nll or brier in --metrics would say which is better"
 """The end of a verdict without a proper score."""
@@ -197,6 +201,45 @@ def best(findings: Findings, judged: list[Verdict]) -> str:
     return f"{lowest}; the raw score has {before:.{digits}f}. Against raw:"
 
 
+def advice(report: Report) -> str:
+    """A sentence about which score to use, and one about where not to trust it; empty where no segments were looked
+    for.
+    """
+    searched = {search["score"] for search in report.segment_search}
+    if not searched:
+        return ""
+    findings = Findings.of_report(report)
+    name, use = _preferred(findings), ""
+    raw = next(iter(verdicts(findings._replace(scores=findings.scores[:1]))), None)
+    gain = None if report.recalibration is None else verdicts(Findings.of_report(report.recalibration))[0]
+    if name != RAW:
+        curve = next((one for one in report.curves if (one.score, one.kind) == (name, "reliability")), None)
+        fault = "" if curve is None or curve.chance else caption(curve).answer.lower()
+        fault = fault.replace("high and too low", "high in places, too low in others")
+        use = f"Use {name}. " + (f"Its probabilities are still {fault}. " if fault else "")
+    elif gain is not None and gain.kind == "better":
+        use = "Recalibrate the raw score before you use its probabilities. "
+    elif raw is not None and raw.kind == "same" and not scarcity(report):
+        use = "The raw score can be used as it is. "
+    texts = [str(entry["text"]) for entry in report.segments if entry["score"] == name]
+    if name not in searched:
+        return use.strip()
+    if not texts:
+        return f"{use}No segment was found in which {name} is more wrong than elsewhere."
+    *others, last = texts
+    either = f"{', where '.join(others)}, or where " if others else ""
+    return f"{use}Do not trust {name} where {either}{last}."
+
+
+def _preferred(findings: Findings) -> str:
+    """The score with the lowest loss of those that are shown to be better than the raw one; else that."""
+    metric = next((name for name in DECISIVE if name in findings.definitions), None)
+    judged = zip(findings.calibrated, verdicts(findings), strict=False)
+    better = [(part_of(score, metric), score.name) for score, one in judged if metric and one.kind == "better"]
+    known = [(value, name) for value, name in better if value is not None]
+    return min(known)[1] if known else RAW
+
+
 def _size(before: float, difference: Difference) -> str:
     """``-7.7 %, 95 % interval -8.1 to -7.2 %``, relative to the value before; no line ends within a part.
 
@@ -235,6 +278,25 @@ def scarcity(report: Report) -> str:
         f"{many} the label {name}, so tests have little power: they detect (with 80 % power) only errors of {what} of "
         f"{glued(size)} or more{glued(beside)}."
     )
+
+
+def seen(report: Report) -> Table | None:
+    """For each score the least errors that would have been found in 4 of 5 cases; None where none is known."""
+    searches = {str(search["score"]): cast("JsonObject", search) for search in report.segment_search}
+    tests = {one.score: one.diagnosis for one in report.curves if one.kind == "reliability" and one.diagnosis}
+    names = [score.name for score in report.scores if score.name in tests.keys() | searches.keys()]
+    whole = [_short(tests[name].detectable if name in tests else None) for name in names]
+    columns = [("", names), ("all rows", whole)]
+    if searches:
+        share = next(iter(searches.values()))["share"]
+        parts = [_short(searches[name]["detectable"] if name in searches else None) for name in names]
+        columns.append((f"{100 * share:g} % of the rows", parts))
+    rows = report.data.rows - report.data.rows_bad
+    return Table.of_columns(columns)._replace(title=f"{rows:,} rows") if names else None
+
+
+def _short(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2g}"
 
 
 def _of_both(binding: JsonObject, rate: float) -> dict[str, float]:

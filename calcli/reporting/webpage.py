@@ -4,17 +4,19 @@ shows the page in a frame whose style is its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
 from calcli.artifacts.manifest import Manifest
 from calcli.diagrams import page
+from calcli.diagrams.charts import curve_charts
+from calcli.diagrams.curves import Curve
 from calcli.models.calibrator import CalibratorModel
-from calcli.reporting import estimates, facts, segments, tables, verdict
+from calcli.reporting import decisions, estimates, facts, segments, tables, verdict
 from calcli.reporting.tables import Findings, Table
-from calcli.reporting.typesetting import GLUE, glued
+from calcli.reporting.typesetting import GLUE, glued, number
 from calcli.reporting.verdict import Verdict
 from calcli.reports.schema import Report
 
@@ -91,7 +93,8 @@ def webpage(report: Report) -> str:
         without = (paragraph(f"{name} {reason}", "note") for name, reason in tables.without_numbers(report))
         numbers, definitions = [table(board), *without], tables.leaderboard_terms(report, board)
     else:
-        title, opening = "Calibration", headline(findings)
+        advice = verdict.advice(report)
+        title, opening = "Calibration", headline(findings) + (paragraph(advice, "verdict") if advice else "")
         numbers = [numbers_table(findings), *(table(each, caption=each.title) for each in tables.versus(report))]
         definitions = findings.terms()
     scarce = verdict.scarcity(report)
@@ -103,10 +106,7 @@ def webpage(report: Report) -> str:
         _drift(report),
         _gates(report),
         *(paragraph(one.message, "warning") for one in report.warnings if one.code != "choice"),
-        section("Numbers", *numbers),
-        _pictures(report),
-        _groups(report),
-        where_wrong(report),
+        *(_parts_of_choice(report, numbers) if report.command == "compare" else _parts_of_review(report, numbers)),
         _changes(report),
         section("Data", terms(facts.measured(report.data, report.binding)), *map(paragraph, notes)),
         section("Scores", terms(origins)),
@@ -187,24 +187,91 @@ def numbers_table(findings: Findings) -> str:
     return table(shown) + "".join(paragraph(reason, "note") for reason in tables.missing(findings.scores))
 
 
-def _pictures(report: Report) -> str:
-    """The curves of a report; of a comparison those of the best methods alone."""
-    curves = list(report.curves)
-    if report.command == "compare":
-        first = [tables.IDENTITY, *([report.chosen] if report.chosen else [])]
-        names = list(dict.fromkeys([*first, *(row.name for row in tables.ranked(report))]))[:_DRAWN]
-        curves = [curve for curve in curves if curve.score in names]
+def _parts_of_choice(report: Report, numbers: Sequence[str]) -> list[str]:
+    """The numbers of a comparison, and the curves of the best methods."""
+    first = [tables.IDENTITY, *([report.chosen] if report.chosen else [])]
+    names = list(dict.fromkeys([*first, *(row.name for row in tables.ranked(report))]))[:_DRAWN]
+    curves = [curve for curve in report.curves if curve.score in names]
+    return [section("Numbers", *numbers), _pictures("Reliability diagrams", report, curves)]
+
+
+def _parts_of_review(report: Report, numbers: Sequence[str]) -> list[str]:
+    """The answers to the questions of a reviewer, in the order in which they are asked."""
+    alone = [curve for curve in report.curves if not curve.by_threshold]
+    curves = sorted(alone, key=lambda curve: curve.kind != "corp")
+    return [
+        _pictures("Is it calibrated?", report, curves, paragraph(_ON_CALIBRATION, "note")),
+        section("Where is it wrong?", where_wrong(report), _groups(report)),
+        _matters(report),
+        _recalibration(report),
+        _seen(report),
+        section("Numbers", *numbers),
+    ]
+
+
+_ON_CALIBRATION = (
+    f"Of the rows for which a calibrated score says {glued('20 %')}, about {glued('20 %')} come true. Its curve lies "
+    "on the diagonal, or as near to it as chance allows."
+)
+_ON_BENEFIT = (
+    "Suppose that you act on each row whose probability reaches a threshold. The net benefit counts the rows on which "
+    "you are right to act, less a price for those on which you are wrong. The lower the threshold, the lower is that "
+    "price. The higher line decides better."
+)
+
+
+def _pictures(title: str, report: Report, curves: Sequence[Curve], opening: str = "") -> str:
+    """Pictures of curves, with the switches of the page, under a title."""
     if not curves:
         return ""
     figures = page.figures(curves, str(report.binding["label"]), "consistency")
-    return f"<h2>Reliability diagrams</h2>\n{page.switches(curves)}{figures}"
+    return f"<h2>{escape(title)}</h2>\n{opening}{page.switches(curves)}{figures}"
+
+
+def _matters(report: Report) -> str:
+    """What decisions by each score are worth, and what the policies of artifacts cost."""
+    curves = [curve for curve in report.curves if curve.kind == "benefit"]
+    policies: Any = report.decisions
+    said = [paragraph(f"{one[:1].upper()}{one[1:]}") for one in map(decisions.measured, policies)]
+    drawn = page.charts(curve_charts(curves, str(report.binding["label"]), "consistency")) if curves else ""
+    return section("Does it matter?", *said, paragraph(_ON_BENEFIT, "note") if drawn else "", drawn)
+
+
+def _recalibration(report: Report) -> str:
+    """What a calibrator that was fitted on these rows gains on those that it was not fitted on."""
+    if report.recalibration is None:
+        return ""
+    findings, method = Findings.of_report(report.recalibration), report.recalibration.chosen
+    how = (
+        f"The method {method} was chosen on these rows to recalibrate the raw score, and was measured on rows that it "
+        "was not fitted on. No calibrator was kept: calcli fit makes one."
+    )
+    title = "What would recalibration gain?"
+    if method == tables.IDENTITY:
+        return section(title, paragraph(verdict.NO_GAIN, "verdict"))
+    losses = [f"{row.name} {number(tables.part_of(row, 'nll'), 4)}" for row in Findings.of_report(report).calibrated]
+    if losses and "nll" in report.definitions:
+        how += f" The log-loss of the other scores, on all rows: {', '.join(losses)}."
+    return section(title, headline(findings), paragraph(how), numbers_table(findings))
+
+
+def _seen(report: Report) -> str:
+    """The least errors that so many rows show."""
+    rows = verdict.seen(report)
+    if rows is None:
+        return ""
+    said = (
+        f"On {rows.title}, probabilities that are off by so much on average are found out in four of five cases. "
+        "Smaller errors may be there unseen."
+    )
+    return section("How small an error could be seen?", paragraph(said), table(rows))
 
 
 def _groups(report: Report) -> str:
     """A table for each column and score, and the meaning of the last columns and of bold numbers."""
     parts = [table(shown, caption=shown.title) for shown in tables.by_group(report)]
     detectable, (name, meaning) = tables.GROUP_TERMS
-    return section("Groups", *parts, terms((detectable, (name, f"{meaning}; bold below 0.05"))) if parts else "")
+    return "".join([*parts, terms((detectable, (name, f"{meaning}; bold below 0.05"))) if parts else ""])
 
 
 def where_wrong(report: Report) -> str:
@@ -222,7 +289,7 @@ def where_wrong(report: Report) -> str:
             table(shown, caption=shown.title),
             page.intervals(segments.picture(found, names), "rate", legend, above=True),
         ]
-    return section("Segments", *parts, terms(segments.terms(report)))
+    return "".join([*parts, terms(segments.terms(report))])
 
 
 def _changes(report: Report) -> str:

@@ -169,6 +169,9 @@ class Report(ShownInNotebook):
     estimates: tuple[Mapping[str, Json], ...] = ()
     plan: Mapping[str, Json] | None = None
     refit: Mapping[str, Json] | None = None
+    recalibration: Report | None = None
+    """The report of a fit by the default method on the same rows, measured on rows that it was not fitted on."""
+
     baseline: Mapping[str, Json] | None = None
     changes: tuple[Change, ...] = ()
     gates: tuple[Mapping[str, Json], ...] = ()
@@ -177,6 +180,7 @@ class Report(ShownInNotebook):
     def to_json(self) -> dict[str, Json]:
         """The object of the contract."""
         plain = asdict(self)
+        plain["recalibration"] = None if self.recalibration is None else self.recalibration.to_json()
         plain["curves"] = by_kind(curve for curve in self.curves if curve.kind != "smooth")
         found = {curve.score: curve.diagnosis for curve in self.curves if curve.kind == "reliability"}
         for score in plain["scores"]:

@@ -25,6 +25,9 @@ from calcli.tables.scales import Scale
 from calcli.tables.scores import NoScoreError
 from calcli.tables.source import Data, Source
 
+USUAL_SEGMENTS = 5
+"""The segments that are looked for where no number is given."""
+
 
 def no_odds(_: Batch) -> None:
     """No odds: the score is ranked by its probabilities."""
@@ -262,6 +265,9 @@ class EvaluateRequest(ColumnsRequest):
         more wrong than elsewhere; 0 looks for none.
     of_class
         The class whose segments are looked for; None is the positive one of two, the predicted one of more.
+    audit
+        Whether to look for segments, to trace curves of all kinds, and to measure on held-out rows what a calibrator by
+        the default method would gain.
     clusters_from
         A column whose values are the clusters of CECE; None for those of a CCL artifact, or of the features.
     rejection
@@ -312,6 +318,14 @@ class EvaluateRequest(ColumnsRequest):
     engine: Engine = "local"
     master: str | None = None
     ordered: bool = False
+    audit: bool = False
+
+    @property
+    def audited(self) -> EvaluateRequest:
+        """The request with all that `audit` implies."""
+        return (
+            replace(self, find_segments=self.find_segments or USUAL_SEGMENTS, every_curve=True) if self.audit else self
+        )
 
     @property
     def all_artifacts(self) -> tuple[Given, ...]:

@@ -45,16 +45,16 @@ from calcli.reports.measuring import (
 )
 from calcli.reports.schema import RAW, Report, ReportWarning
 from calcli.reports.score_sums import GroupedSums, SummedScores
-from calcli.reports.segments import MOST_SEGMENTS, Coded, Judged, Segments, find_segments
+from calcli.reports.segments import MOST_SEGMENTS
 from calcli.state import Json
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Tally
 from calcli.tables.load import doubt_of_scale
-from calcli.tables.names import note_on_names, with_names
 from calcli.tables.passes import ClusterTable, LocalTable, Passed, Table
 from calcli.tables.request import check_master
 from calcli.tables.source import Source
-from calcli.verbs.clusters import Clustering, clustering, free_features
+from calcli.verbs.audit import segments_of, with_recalibration
+from calcli.verbs.clusters import Clustering, clustering
 from calcli.verbs.compared_scores import (
     ComparedScore,
     EvaluateRequest,
@@ -72,6 +72,7 @@ from calcli.verbs.score_passes import BufferedScores, RowCountPass, ScoredRows, 
 
 def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     """Measure the raw score, each artifact's and each column on the same rows."""
+    request = request.audited
     # The request is checked before any rows are read.
     check_master(request.engine, request.master)
     chosen = metrics.choose(request.metrics, clusters=True, ordered=request.ordered)
@@ -134,8 +135,9 @@ def _against(request: EvaluateRequest, named_scores: NamedScores) -> tuple[str, 
 
 def _refuse_what_needs_rows(request: EvaluateRequest, named_scores: NamedScores) -> None:
     """Refuse what a cluster cannot measure, which has only sums over parts of the rows."""
-    if request.edges is not None:
-        raise _whole("--edges")
+    for flag, given in (("--edges", request.edges is not None), ("--audit", request.audit)):
+        if given:
+            raise _whole(flag)
     if request.by and request.resample_by is not None:
         raise UsageError(
             "--by with --resample-by needs all rows at once, and --engine spark has only sums over parts of them",
@@ -257,7 +259,7 @@ class _Evaluation:
         report = replace(report, drift=self._drift(table, gathered, rows))
         if request.find_segments and rows is not None and isinstance(table, LocalTable):
             with stage(listener, "looking for segments"):
-                found = self._segments(rows, table.tally, scores)
+                found = segments_of(request, rows, table.tally, scores, listener)
             report = replace(report, segments=found.found, segment_search=found.searches)
         elif request.find_segments and not here:
             sampled = self._of_sample()
@@ -265,6 +267,8 @@ class _Evaluation:
         if rows is not None and isinstance(table, LocalTable):
             decisions = measured_policies(request, self.named_scores, rows, table.tally, context.units)
             report = replace(report, decisions=decisions)
+            if request.audit:
+                report = with_recalibration(report, request, table.tally.source, scores, listener)
         return report
 
     def _bound(self, table: Table) -> tuple[Source, tuple[ComparedScore, ...]]:
@@ -402,27 +406,6 @@ class _Evaluation:
                 drift=None,
             )
             return replace(self, request=here, chosen=metrics.choose("nll"), against=(RAW,)).report()
-
-    def _segments(self, rows: BufferedScores, tally: Tally, scores: Sequence[ComparedScore]) -> Segments:
-        """The segments of each score: of the features of artifacts, and of all other columns that can be features."""
-        request, binding, source = self.request, scores[0].binding, tally.source
-        flags = request.flags
-        free = free_features(source, scores, flags, request.resample_by)
-        known = () if flags.features is not None else all_features(scores)
-        others = [one for one in free if one.name not in {feature.name for feature in known}]
-        named, names = with_names(source, binding, others, flags, request.resample_by)
-        for note in note_on_names(names):
-            self.listener.note(note)
-        features = (*known, *named)
-        if not features:
-            raise UsageError("--find-segments: the table has no features", hint="name some: --features A,B,...")
-        classes, of = class_names(binding), None
-        if request.of_class is not None:
-            if request.of_class not in classes:
-                raise UsageError(f"--class: {unknown_name('class', request.of_class, classes)}")
-            of = Judged(classes.index(request.of_class), request.of_class)
-        coded = Coded.of(tally, features)
-        return find_segments(rows.candidates, rows, coded, request.find_segments, request.seed, of)
 
     def _doubts(self, source: Source, binding: Binding, rows: BufferedScores) -> tuple[ReportWarning, ...]:
         """Warnings of a score that may be another one, or of another scale."""

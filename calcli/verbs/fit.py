@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from calcli.listener import SILENT, Listener
+from calcli.metrics import catalog as metrics
 from calcli.models.cluster import cluster
-from calcli.models.learn import learn
+from calcli.models.learn import FitOutcome, learn
 from calcli.models.requests import FitRequest, FitResult, keep, target_of
 from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows, TrialTable, bind_trial
 from calcli.reports.groups import score_warnings, unit_warnings
 from calcli.reports.measuring import raw_probabilities, report_on
+from calcli.reports.schema import Report
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import judge_scale
 from calcli.tables.request import check_master, open_table
@@ -51,7 +53,7 @@ def trial_rows(
 
 def _fit(request: FitRequest, rows: TrialRows, listener: Listener) -> FitResult:
     """Fit on these rows; if they are a sample, measure on the others."""
-    chosen, guard = request.check()
+    _, guard = request.check()
     features = request.needs_features
     # Bind columns to roles.
     target = target_of(rows.source, request.output, request.method)
@@ -62,8 +64,24 @@ def _fit(request: FitRequest, rows: TrialRows, listener: Listener) -> FitResult:
         return FitResult(binding, target)
     for note in binding.notes:
         listener.note(note)
+    trial, learned, report = tried(request, rows, binding, listener)
+
+    # Keep it, unless the guard refuses.
+    return keep(request, learned, binding, report, guard, target, trial.sides)
+
+
+def tried(
+    request: FitRequest, rows: TrialRows, binding: Binding, listener: Listener
+) -> tuple[Trial, FitOutcome, Report]:
+    """The trial of a fit, the calibrator that was learned, and the report on rows that it has not seen."""
     trial = Trial.read(
-        rows, binding, request, request.sides, listener, features=features, check_scale=request.check_scale
+        rows,
+        binding,
+        request,
+        request.sides,
+        listener,
+        features=request.needs_features,
+        check_scale=request.check_scale,
     )
 
     # Learn: select a method, predict held-out rows, fit.
@@ -78,7 +96,8 @@ def _fit(request: FitRequest, rows: TrialRows, listener: Listener) -> FitResult:
         listener.note(remark)
 
     # Measure the raw score and the calibrated one on the held-out rows.
-    new, judgement = Contender.learned(learned), Judgement(chosen, request.options, main=learned.spec.name)
+    chosen, new = metrics.choose(request.metrics), Contender.learned(learned)
+    judgement = Judgement(chosen, request.options, main=learned.spec.name)
     if others:
         measured, data, sums = trial.elsewhere([AS_IT_IS, new], judgement)
         learned = sums.learned(learned)
@@ -99,6 +118,4 @@ def _fit(request: FitRequest, rows: TrialRows, listener: Listener) -> FitResult:
             *learned.warnings(measured.differences),
         ),
     )
-
-    # Keep it, unless the guard refuses.
-    return keep(request, learned, binding, report, guard, target, trial.sides)
+    return trial, learned, report

@@ -75,6 +75,7 @@ def evaluate_decisions(request: EvaluateRequest, models: Mapping[str, Model], li
     for flag, given in (
         ("--fail-if", request.fail_if),
         ("--baseline", request.baseline),
+        ("--audit", request.audit),
         ("--find-segments", request.find_segments),
     ):
         if given:

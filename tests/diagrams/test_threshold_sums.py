@@ -94,6 +94,7 @@ def test_charts_show_the_thresholds_that_were_asked_for_or_that_rows_reach() -> 
     assert (first.x.begin, first.x.end) == SPAN
     assert [track.name for track in first.tracks] == ["raw", "new", "act on all", "act on none"]
     assert second.y.begin < 0 < second.y.end
+    assert first.colors[1] == second.colors[0]  # one score, one colour
     rare = sample(2000)
     rare = Scored(rare.label, rare.prob / 50)
     (only,) = curve_charts(traced([rare], "benefit", span=None), "label", "none")

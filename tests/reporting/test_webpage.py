@@ -15,6 +15,8 @@ import calcli
 from calcli.cli import results
 from calcli.cli.screen import Screen
 from calcli.diagrams.curves import Curve, Point
+from calcli.metrics.diagnosis import Diagnosis
+from calcli.reporting import verdict
 from calcli.reporting.webpage import webpage
 from calcli.reports.schema import (
     Change,
@@ -123,19 +125,48 @@ def test_groups_stand_under_each_other_and_those_that_are_off_stand_out() -> Non
         return {**common, "group": name, "p_adjusted": p}
 
     made = report(groups=(group("de", 0.5), group(None, 0.001)))
-    assert read(made).tables[1] == [
+    assert read(made).tables[0] == [
         ["", "rows", "nll", "detectable", "p-value"],
         ["de", "1,200", "0.2500", "0.0312", "0.5000"],
         ["null", "1,200", "0.2500", "0.0312", "0.0010"],
     ]
     assert webpage(made).count('<tr class="off">') == 1
     small = report(groups=(group("de", None),))
-    assert read(small).tables[1][1] == ["de", "1,200", "0.2500", "0.0312", "too few"]
+    assert read(small).tables[0][1] == ["de", "1,200", "0.2500", "0.0312", "too few"]
     for p, off in ((0.0, 1), (0.06, 0), (None, 0)):
         made = report(groups=(group("de", p),))
         assert webpage(made).count('<tr class="off">') == off
         screen = Screen(color=True)
         assert screen.fit(results.groups(made, screen)).count("\x1b[1;31m") == off
+
+
+def test_the_advice_names_the_score_to_use_and_where_not_to_trust_it() -> None:
+    searched = tuple({"score": name} for name in ("raw", "platt"))
+    segments = tuple({"score": "platt", "text": text} for text in ("age > 54", "device = tablet", "price < 2"))
+    assert verdict.advice(better()) == ""  # nothing was looked for
+    none = replace(better(), segment_search=searched)
+    assert verdict.advice(none) == "Use platt. No segment was found in which platt is more wrong than elsewhere."
+    some = replace(none, segments=segments)
+    where = "Do not trust platt where age > 54, where device = tablet, or where price < 2."
+    assert verdict.advice(some) == f"Use platt. {where}"
+    assert verdict.advice(replace(some, segments=segments[:1])) == "Use platt. Do not trust platt where age > 54."
+    for faults, words in ((("high",), "too high"), (("shape",), "too high in places, too low in others")):
+        wrong = Diagnosis(0.001, 0.05, 0.2, 0.1, 0.001, 0.01, 1.0, 0.5, 0.001, faults)
+        curve = Curve("platt", "1", "reliability", (Point(0.2, 0.1, 100.0),), diagnosis=wrong)
+        said = f"Use platt. Its probabilities are still {words}. {where}"
+        assert verdict.advice(replace(some, curves=(curve,))) == said
+    # A score that is not shown to be better is not advised; recalibration is where that is shown to gain.
+    alone = report(segment_search=searched[:1])
+    assert verdict.advice(alone) == "No segment was found in which raw is more wrong than elsewhere."
+    gain = replace(alone, recalibration=better())
+    assert verdict.advice(gain).startswith("Recalibrate the raw score before you use its probabilities. ")
+
+
+def test_a_gain_stands_beside_the_losses_of_the_other_scores() -> None:
+    said = words(replace(better(), recalibration=replace(better(), chosen="platt")))
+    assert "The log-loss of the other scores, on all rows: platt 0.3987." in said
+    none = words(replace(better(), recalibration=replace(report(), chosen="identity")))
+    assert "Nothing, as far as these rows show: no method is better than the score as it is." in none
 
 
 def test_gates_drift_baseline_and_warnings() -> None:
