@@ -58,9 +58,9 @@ class Axis:
 
 
 def _short(value: float) -> str:
-    """``0.01``, ``0.999``; ``1e-4`` for what would take more letters."""
+    """``0.01``, ``0.999``; ``1e-3``, which takes less room than the number in full."""
     text = f"{value:.9f}".rstrip("0").rstrip(".")
-    return f"{value:.0e}".replace("e-0", "e-") if value < 0.001 else text
+    return f"{value:.0e}".replace("e-0", "e-") if value < 0.01 else text
 
 
 UNIT = Axis(1.0)

@@ -31,7 +31,7 @@ def test_places_and_values_are_inverse_and_rise(axis: Axis) -> None:
 def test_scales() -> None:
     assert Axis(1.0, 1e-4, "log").share(0.01) == pytest.approx(0.5)
     assert Axis(0.99, 0.01, "logit").share(0.5) == pytest.approx(0.5)
-    assert list(Axis(1.0, 1e-4, "log").labels().values()) == ["1e-4", "0.001", "0.01", "0.1", "1"]
+    assert list(Axis(1.0, 1e-4, "log").labels().values()) == ["1e-4", "1e-3", "0.01", "0.1", "1"]
     assert list(Axis(0.99, 0.01, "logit").labels().values()) == ["0.01", "0.1", "0.5", "0.9", "0.99"]
     assert list(Axis(0.4, 0.05).labels().values()) == ["0.1", "0.2", "0.3", "0.4"]
 
