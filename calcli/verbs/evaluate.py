@@ -227,7 +227,7 @@ class _Evaluation:
         with stage(listener, "looking at the columns"):
             example, scores = self._bound(table)
         binding = scores[0].binding
-        if request.ordered:
+        if any(metric.family == "ordered" for metric in self.chosen):
             listener.note(f"the order of the classes: {' < '.join(class_names(binding))}; --classes gives another")
         with stage(listener, "reading" if here else "measuring on Spark"):
             gathered = self._gathered(table, example, scores)
