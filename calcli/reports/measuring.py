@@ -322,9 +322,15 @@ def raw_probabilities(batch: Batch) -> FloatArray:
 def raw_odds(batch: Batch) -> FloatArray | None:
     """The odds that rank the raw score where logits, or the complement, tell apart what has rounded to 1."""
     if batch.ranks:
-        return odds(np.arcsinh(batch.score))
+        return odds(_signed_log(batch.score))
     one_number = batch.prob is not None and batch.prob.ndim == batch.score.ndim
     return None if one_number else odds(batch.score)
+
+
+def _signed_log(numbers: FloatArray) -> FloatArray:
+    """Numbers on a scale from -600 to 600 in the same order, on which also the smallest ones differ."""
+    size = np.abs(numbers)
+    return 0.4 * np.copysign(np.log(np.maximum(size, 5e-324)) + 745.2, numbers) * (size > 0.0)
 
 
 def report_on(
