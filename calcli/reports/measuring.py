@@ -252,15 +252,17 @@ def measure_groups(
     by: str,
     groups: tuple[tuple[str | None, ...], IntArray],
     clusters: Clusters | None = None,
+    *,
+    halved: bool = False,
 ) -> list[dict[str, Json]]:
-    """The report's `groups`: every metric of every score within each group of rows."""
+    """The report's `groups`: every metric of every score within each group of rows, two of which a `halved` row is."""
     names, codes = groups
     scored = [candidate.scored(rows, clusters) for candidate in candidates]
     measured = []
     for code in range(len(names)):
         subsets = [score.take(codes == code) for score in scored]
         settings = settled(chosen, subsets, options)
-        measured.append((len(subsets[0]), [measure(chosen, subset, settings) for subset in subsets]))
+        measured.append((len(subsets[0]) // (1 + halved), [measure(chosen, subset, settings) for subset in subsets]))
     tests = [by_group(score, codes, len(names)) for score in scored]
     return group_entries(by, names, [candidate.name for candidate in candidates], measured, tests, classes)
 

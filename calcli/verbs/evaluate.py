@@ -239,7 +239,7 @@ class _Evaluation:
                 measured = self._from_sums(gathered)
             else:
                 rows = rows if context.units is None else replace(rows, together=context.units.rank)
-                measured = self._from_rows(rows, class_names(binding), context)
+                measured = self._from_rows(rows, class_names(binding), context, halved=binding.soft)
         count, share = passed.count, passed.total.share
         facts = facts_of(example, binding, count.facts, share)
         report = report_on(
@@ -362,7 +362,9 @@ class _Evaluation:
         groups = [entry for grouped in total.groups for entry in grouped.entries()]
         return _Measured(gathered.measuring.measured(total, replicates), groups)
 
-    def _from_rows(self, rows: BufferedScores, names: tuple[str, ...], context: _RowContext) -> _Measured:
+    def _from_rows(
+        self, rows: BufferedScores, names: tuple[str, ...], context: _RowContext, *, halved: bool
+    ) -> _Measured:
         request, candidates = self.request, rows.candidates
         options = request.options.of_rows(candidates[0].scored(rows).rows)  # of groups as of all rows
         resampling = Resampling(request.bootstrap, request.seed, rows.together) if request.bootstrap else None
@@ -381,7 +383,9 @@ class _Evaluation:
         grouped = [
             entry
             for column, codes in context.groupings
-            for entry in measure_groups(candidates, rows, self.chosen, options, names, column, codes, rows.clusters)
+            for entry in measure_groups(
+                candidates, rows, self.chosen, options, names, column, codes, rows.clusters, halved=halved
+            )
         ]
         return _Measured(measured, grouped, rejection_curves(candidates, rows) if request.rejection else ())
 
@@ -422,7 +426,7 @@ class _Evaluation:
                 raise UsageError(f"--class: {unknown_name('class', request.of_class, classes)}")
             of = Judged(classes.index(request.of_class), request.of_class)
         coded = Coded.of(tally, features)
-        return find_segments(rows.candidates, rows, coded, request.find_segments, request.seed, of)
+        return find_segments(rows.candidates, rows, coded, request.find_segments, request.seed, of, halved=tally.halved)
 
     def _doubts(self, source: Source, binding: Binding, rows: BufferedScores) -> tuple[ReportWarning, ...]:
         """Warnings of a score that may be another one, or of another scale."""

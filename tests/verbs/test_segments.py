@@ -65,6 +65,18 @@ def test_a_file_of_text_and_counted_rows_are_read_alike(here: Path) -> None:
     assert counted.segments == calcli.evaluate(repeated, find_segments=3).segments
 
 
+def test_a_row_with_a_soft_label_is_counted_once(here: Path) -> None:
+    hard = tablets(4_000)
+    soft = hard.with_columns(label=0.05 + 0.9 * pl.col("label")).with_columns(
+        label=pl.when(pl.int_range(pl.len()) % 3 == 0).then(pl.col("label").round()).otherwise("label")
+    )
+    one, other = (calcli.evaluate(frame, by=("device",), find_segments=1, metrics="nll") for frame in (soft, hard))
+    assert [entry["rows"] for entry in one.groups] == [entry["rows"] for entry in other.groups]
+    assert one.segment_search[0]["rows"] == 4_000
+    (segment,) = one.segments
+    assert segment["rows"] == pytest.approx(2_000 * segment["share"], rel=0.1)
+
+
 def test_where_none_can_be_found_no_gap_is_promised(here: Path) -> None:
     """A constant divides no rows, and categories of two rows are too small; few users show only a gap beyond 1."""
     off = tablets(2_000).select("label", prob=0.9 * pl.col("prob"))
