@@ -39,6 +39,9 @@ WORTH_OF_NUMBERS = 4
 LEAST = 5.0
 """The least variance of a segment's labels, in rows: below, sums are far from normal, and chance finds any gap."""
 
+ALL = 1.0 - 1e-9
+"""Segments have less than this share of the variance: what has more is all rows, but for rounding."""
+
 STEPS, LONGEST, NEAR = 30, 2.0, 1e-6
 """The most steps to a shift, the longest one, and the one that is the last."""
 
@@ -180,6 +183,7 @@ class Search:
             square = np.minimum(beyond, np.square(gap) / variance)
         bounds = choices.bounds + sum(one.bounds for one in parent.conditions)
         held = (variance >= self.least) & (excess * gap > 0.0) & ~np.isin(choices.axis, taken)
+        held &= variance < self.all_variance * ALL  # a condition of all rows says nothing
         worth = np.where(held, square - self.cost * (1.0 + MORE * (bounds - 1)), -np.inf)
         if parent.conditions:
             held &= worth > parent.worth

@@ -22,7 +22,7 @@ from calcli.models.columns import codes
 from calcli.models.held_out import Mask
 from calcli.models.requests import manifest_of
 from calcli.models.stream import Computed, ModelColumns
-from calcli.reports.groups import groups, values_of
+from calcli.reports.groups import groups_of_new_rows, values_of
 from calcli.reports.schema import DataFacts
 from calcli.state import State, damage_reported
 from calcli.tables.arrays import Levels
@@ -151,7 +151,7 @@ class AmountDecider(Decider):
     def rows(self, loaded: Loaded, seed: int) -> AmountRows:
         goal, group, names = self.goal, None, tuple[str, ...]()
         if goal.by is not None:
-            found, group = groups(loaded, goal.by)
+            found, group = groups_of_new_rows(loaded, goal.by, loaded.binding.label)
             names = tuple("" if name is None else name for name in found)
         columns = (*goal.predicted, goal.spread or goal.variance)
         amounts = Amounts.of(loaded.batch, *columns, squared=goal.variance is not None, group=group)

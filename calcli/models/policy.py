@@ -35,7 +35,7 @@ from calcli.models.requests import write
 from calcli.models.side_inputs import NOTHING_LOADED
 from calcli.numeric.links import probabilities
 from calcli.places import Url
-from calcli.reports.groups import LabelCheck, groups, in_units, numbers
+from calcli.reports.groups import LabelCheck, groups_of_new_rows, in_units, numbers
 from calcli.reports.measuring import Measurements, class_names, data_facts, report_on
 from calcli.reports.schema import DataFacts, ReportWarning
 from calcli.state import Json, damage_reported
@@ -134,7 +134,7 @@ def rows_of(loaded: Loaded, prob: FloatArray, ask: DecisionGoal) -> Rows:
     batch, group = loaded.batch, None
     names: tuple[str, ...] = ()
     if ask.by is not None:
-        found, group = groups(loaded, ask.by)
+        found, group = groups_of_new_rows(loaded, ask.by, loaded.binding.label)
         names = tuple("" if name is None else name for name in found)
     classes = class_names(loaded.binding)
     return Rows(prob, batch.labels, batch.weight, batch.units, costs, uncertainty, group, names, classes)

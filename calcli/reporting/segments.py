@@ -47,7 +47,11 @@ def sentences(report: Report) -> Iterator[str]:
         else:
             found = "no segment found in which it is more wrong than elsewhere"
         seen = ""
-        if search["detectable"] is not None:
+        if not search["tried"]:
+            found = "no segment could be tried: no feature divides the rows into large enough parts"
+        elif search["detectable"] is not None and search["detectable"] >= 1.0:
+            seen = "; there are too few rows to find even the largest gap in 4 of 5 cases"
+        elif search["detectable"] is not None:
             gap, share = number(search["detectable"], 3), glued(f"{100 * search['share']:g} %")
             seen = f"; a gap of {gap} in {share} of the rows would be found in 4 of 5 cases"
         yield f"{search['score']}{of}: {found}{seen}."

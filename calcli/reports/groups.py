@@ -106,6 +106,13 @@ def groups(rows: TableRows, column: str) -> tuple[tuple[str | None, ...], IntArr
     return group_names(distinct), group_codes(values, distinct)
 
 
+def groups_of_new_rows(rows: TableRows, column: str, label: str | None) -> tuple[tuple[str | None, ...], IntArray]:
+    """As `groups`, of a column that the rows of a later table have too."""
+    if column == label:
+        raise UsageError(f"--by {column} is the label, which new rows do not have", hint="name another column")
+    return groups(rows, column)
+
+
 def distinct_groups(values: pl.Series, column: str) -> pl.Series:
     """The distinct values in their order, null last; an error where they are too many."""
     distinct = values.unique().sort(nulls_last=True)

@@ -252,15 +252,17 @@ def measure_groups(
     by: str,
     groups: tuple[tuple[str | None, ...], IntArray],
     clusters: Clusters | None = None,
+    *,
+    halved: bool = False,
 ) -> list[dict[str, Json]]:
-    """The report's `groups`: every metric of every score within each group of rows."""
+    """The report's `groups`: every metric of every score within each group of rows, two of which a `halved` row is."""
     names, codes = groups
     scored = [candidate.scored(rows, clusters) for candidate in candidates]
     measured = []
     for code in range(len(names)):
         subsets = [score.take(codes == code) for score in scored]
         settings = settled(chosen, subsets, options)
-        measured.append((len(subsets[0]), [measure(chosen, subset, settings) for subset in subsets]))
+        measured.append((len(subsets[0]) // (1 + halved), [measure(chosen, subset, settings) for subset in subsets]))
     tests = [by_group(score, codes, len(names)) for score in scored]
     return group_entries(by, names, [candidate.name for candidate in candidates], measured, tests, classes)
 
@@ -322,9 +324,15 @@ def raw_probabilities(batch: Batch) -> FloatArray:
 def raw_odds(batch: Batch) -> FloatArray | None:
     """The odds that rank the raw score where logits, or the complement, tell apart what has rounded to 1."""
     if batch.ranks:
-        return odds(np.arcsinh(batch.score))
+        return odds(_signed_log(batch.score))
     one_number = batch.prob is not None and batch.prob.ndim == batch.score.ndim
     return None if one_number else odds(batch.score)
+
+
+def _signed_log(numbers: FloatArray) -> FloatArray:
+    """Numbers on a scale from -600 to 600 in the same order, on which also the smallest ones differ."""
+    size = np.abs(numbers)
+    return 0.4 * np.copysign(np.log(np.maximum(size, 5e-324)) + 745.2, numbers) * (size > 0.0)
 
 
 def report_on(

@@ -128,9 +128,16 @@ class Judged(NamedTuple):
 
 
 def find_segments(
-    candidates: Sequence[Candidate], rows: Labelled, coded: Coded, count: int, seed: int, of: Judged | None = None
+    candidates: Sequence[Candidate],
+    rows: Labelled,
+    coded: Coded,
+    count: int,
+    seed: int,
+    of: Judged | None = None,
+    *,
+    halved: bool = False,
 ) -> Segments:
-    """Up to `count` segments of each score, and how they were looked for."""
+    """Up to `count` segments of each score, and how they were looked for. A `halved` row of the table is two."""
     scored = [candidate.scored(rows) for candidate in candidates]
     scores = [(one.top if of is None else one.one_vs_rest(of.place)).with_scaled_weights for one in scored]
     turns = _turns(np.flatnonzero(scores[0].weights > 0), rows.together, seed)
@@ -154,11 +161,11 @@ def find_segments(
         of_score = sorted((pair for pair in sure if pair[1].place == place), key=lambda pair: (pair[0], pair[1].p))
         chosen = _different(of_score, coded)[:count]
         for p, one in sorted(chosen, key=lambda pair: -pair[1].gain):
-            found.append(_entry(one, p, names, scores, coded, quantile, of))
+            found.append(_entry(one, p, names, scores, coded, quantile, of) | {"rows": _count(one.fresh, halved)})
         entry = {
             "score": name,
             "class": None if of is None else of.name,
-            "rows": sum(len(fresh) for _, fresh in turns),
+            "rows": sum(_count(fresh, halved) for _, fresh in turns),
             "tried": sum(one.place == place for one in tried),
             "found": len(chosen),
             "share": SHARE,
@@ -166,6 +173,11 @@ def find_segments(
         }
         searches.append(as_json(entry))
     return Segments(tuple(found), tuple(searches))
+
+
+def _count(rows: IntArray, halved: bool) -> int:
+    """The rows of the table that these are."""
+    return len(np.unique(rows // 2)) if halved else len(rows)
 
 
 def _turns(held: IntArray, units: IntArray | None, seed: int) -> list[tuple[IntArray, IntArray]]:

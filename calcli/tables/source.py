@@ -398,7 +398,10 @@ def computed(name: str, schema: Schema) -> Computed | None:
     if function == "exp":
         return Computed(found.values.cast(pl.Float64, strict=False).exp(), pl.Float64())
     if function == "minus":
-        return Computed(-found.values.cast(pl.Float64, strict=False), pl.Float64())
+        turned = -found.values.cast(pl.Float64, strict=False)
+        if found.dtype == pl.String:  # what is no number stays there to be found
+            return Computed(pl.coalesce(turned.cast(pl.String), found.values), pl.String())
+        return Computed(turned, pl.Float64())
     numbers = found.values.str.strip_chars(" %") if found.dtype == pl.String else found.values
     return Computed(numbers.cast(pl.Float64, strict=False) / 100.0, pl.Float64())
 

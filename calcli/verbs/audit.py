@@ -41,7 +41,7 @@ def segments_of(
     if not features:
         raise UsageError("--find-segments: the table has no features", hint="name some: --features A,B,...")
     coded = Coded.of(tally, features)
-    return find_segments(rows.candidates, rows, coded, request.find_segments, request.seed, of)
+    return find_segments(rows.candidates, rows, coded, request.find_segments, request.seed, of, halved=tally.halved)
 
 
 def _features(

@@ -229,7 +229,7 @@ class _Evaluation:
         with stage(listener, "looking at the columns"):
             example, scores = self._bound(table)
         binding = scores[0].binding
-        if request.ordered:
+        if any(metric.family == "ordered" for metric in self.chosen):
             listener.note(f"the order of the classes: {' < '.join(class_names(binding))}; --classes gives another")
         with stage(listener, "reading" if here else "measuring on Spark"):
             gathered = self._gathered(table, example, scores)
@@ -241,7 +241,7 @@ class _Evaluation:
                 measured = self._from_sums(gathered)
             else:
                 rows = rows if context.units is None else replace(rows, together=context.units.rank)
-                measured = self._from_rows(rows, class_names(binding), context)
+                measured = self._from_rows(rows, class_names(binding), context, halved=binding.soft)
         count, share = passed.count, passed.total.share
         facts = facts_of(example, binding, count.facts, share)
         report = report_on(
@@ -366,7 +366,9 @@ class _Evaluation:
         groups = [entry for grouped in total.groups for entry in grouped.entries()]
         return _Measured(gathered.measuring.measured(total, replicates), groups)
 
-    def _from_rows(self, rows: BufferedScores, names: tuple[str, ...], context: _RowContext) -> _Measured:
+    def _from_rows(
+        self, rows: BufferedScores, names: tuple[str, ...], context: _RowContext, *, halved: bool
+    ) -> _Measured:
         request, candidates = self.request, rows.candidates
         options = request.options.of_rows(candidates[0].scored(rows).rows)  # of groups as of all rows
         resampling = Resampling(request.bootstrap, request.seed, rows.together) if request.bootstrap else None
@@ -385,7 +387,9 @@ class _Evaluation:
         grouped = [
             entry
             for column, codes in context.groupings
-            for entry in measure_groups(candidates, rows, self.chosen, options, names, column, codes, rows.clusters)
+            for entry in measure_groups(
+                candidates, rows, self.chosen, options, names, column, codes, rows.clusters, halved=halved
+            )
         ]
         return _Measured(measured, grouped, rejection_curves(candidates, rows) if request.rejection else ())
 

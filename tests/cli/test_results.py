@@ -183,6 +183,10 @@ def test_the_size_of_error_that_few_rows_show() -> None:
     assert found.mean() == pytest.approx(0.8, abs=0.06)
 
 
+def test_an_error_beyond_the_rate_has_no_exponent() -> None:
+    assert "61 percentage points or more (153 % of the label's rate)" in first(few(5, 0.6))
+
+
 def test_several_scores_are_listed_with_the_best_first_said() -> None:
     made = report(
         score("one", nll=0.40),

@@ -63,5 +63,7 @@ def test_they_are_measured_where_an_order_is_asked_for(tmp_path: Path, capsys: p
     table.write_parquet(tmp_path / "rows.parquet")
     assert main(["evaluate", str(tmp_path / "rows.parquet"), "--ordered", "--metrics", "nll,rps"]) == 0
     assert "the order of the classes: 0 < 1 < 2 < 3" in capsys.readouterr().err.replace("\n", " ")
+    assert main(["evaluate", str(tmp_path / "rows.parquet"), "--metrics", "rps"]) == 0
+    assert "the order of the classes: 0 < 1 < 2 < 3" in capsys.readouterr().err.replace("\n", " ")
     chosen = calcli.fit(table, method="auto", criterion="rps", metrics="nll,rps", features=())
     assert chosen.report.differences[1].lo is not None

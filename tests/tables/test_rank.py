@@ -63,6 +63,34 @@ def test_the_raw_score_has_the_order_of_the_number_and_the_loss_of_the_base_rate
     assert found["ece"].reason == "a number that only ranks has no calibration"
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-20, 1.0, 1e20, 1e140])
+def test_the_order_of_the_raw_score_does_not_depend_on_its_scale(scale: float) -> None:
+    for sign in (1.0, -1.0):
+        table = TABLE.with_columns(size=sign * scale * pl.col("size"))
+        found = calcli.evaluate(table, rank="size", metrics="auc").scores[0].metrics["auc"].value
+        assert found == pytest.approx(roc_auc_score(LABEL, sign * SIZE), abs=1e-12)
+
+
+def test_p_values_rank_over_all_their_magnitudes() -> None:
+    tiny = 10.0 ** (-60.0 * SIZE / SIZE.max())
+    found = calcli.evaluate(TABLE.with_columns(p=tiny), rank="p", descending=True, metrics="auc", features=())
+    assert found.scores[0].metrics["auc"].value == pytest.approx(roc_auc_score(LABEL, SIZE), abs=1e-12)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_a_text_among_the_numbers_is_named_as_one(tmp_path: Path, descending: bool) -> None:
+    (tmp_path / "rows.csv").write_text("near,label\n0.1,1\n0.7,0\nfoo,1\n-1e-300,0\n1e300,0\n")
+    with pytest.raises(CalcliError, match="1 bad row of 5: the score is not a number"):
+        calcli.evaluate(tmp_path / "rows.csv", rank="near", descending=descending)
+    found = (
+        calcli.evaluate(tmp_path / "rows.csv", rank="near", descending=descending, bad_rows="null", metrics="auc")
+        .scores[0]
+        .metrics["auc"]
+        .value
+    )
+    assert found == (1 / 3 if not descending else 2 / 3)
+
+
 def test_held_out_rows_have_no_part_in_the_curve() -> None:
     """On labels that are drawn by chance nothing is better than the base rate: a curve that saw them would be."""
     gains = []

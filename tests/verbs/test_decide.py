@@ -116,6 +116,12 @@ def test_a_promise_to_each_group_is_tested_night_after_night(fitted: Path) -> No
     assert report.to_json()["decisions"][0]["promise"]["target"] == "precision >= 0.5 in each city"
 
 
+def test_the_label_is_no_group_of_new_rows(fitted: Path) -> None:
+    for options in ({"target": "fpr <= 0.5"}, {"sets": 0.9}):
+        with pytest.raises(UsageError, match="--by label is the label, which new rows do not have"):
+            run(by="label", **options)
+
+
 def test_costs_of_the_options(fitted: Path) -> None:
     """Bayes' threshold is that of the costs; a score that was pulled apart is decided at another one."""
     result = run(cost_fp=1.0, cost_fn=9.0, threshold=0.3)

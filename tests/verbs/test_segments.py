@@ -4,12 +4,14 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 import calcli
 from calcli.cli.main import main
 from calcli.errors import UsageError
+from calcli.reporting.segments import sentences
 from calcli.reporting.webpage import webpage
 from tests.support.reports import REPORT_SCHEMA
 from tests.support.samples import tablets
@@ -61,6 +63,38 @@ def test_a_file_of_text_and_counted_rows_are_read_alike(here: Path) -> None:
         twice.sort(["user_id", "age", "prob"]), flags=calcli.Flags(weight="n", weight_kind="counts"), find_segments=3
     )
     assert counted.segments == calcli.evaluate(repeated, find_segments=3).segments
+
+
+def test_a_row_with_a_soft_label_is_counted_once(here: Path) -> None:
+    hard = tablets(4_000)
+    soft = hard.with_columns(label=0.05 + 0.9 * pl.col("label")).with_columns(
+        label=pl.when(pl.int_range(pl.len()) % 3 == 0).then(pl.col("label").round()).otherwise("label")
+    )
+    one, other = (calcli.evaluate(frame, by=("device",), find_segments=1, metrics="nll") for frame in (soft, hard))
+    assert [entry["rows"] for entry in one.groups] == [entry["rows"] for entry in other.groups]
+    assert one.segment_search[0]["rows"] == 4_000
+    (segment,) = one.segments
+    assert segment["rows"] == pytest.approx(2_000 * segment["share"], rel=0.1)
+
+
+def test_where_none_can_be_found_no_gap_is_promised(here: Path) -> None:
+    """A constant divides no rows, and categories of two rows are too small; few users show only a gap beyond 1."""
+    off = tablets(2_000).select("label", prob=0.9 * pl.col("prob"))
+    for features in ({"same": pl.lit("k")}, {"own": "c" + (pl.int_range(pl.len()) // 2).cast(pl.String)}):
+        report = calcli.evaluate(off.with_columns(**features), metrics="nll", find_segments=5)
+        assert [search["tried"] for search in report.segment_search] == [0]
+        (sentence,) = sentences(report)
+        assert sentence == "raw: no segment could be tried: no feature divides the rows into large enough parts."
+    rng = np.random.default_rng(0)
+    user = np.repeat(np.arange(20), 10)
+    clicks = pl.DataFrame(
+        {"user": user, "prob": 0.5, "label": rng.integers(0, 2, 20)[user], "half": rng.integers(0, 2, 200)}
+    )
+    few = calcli.evaluate(clicks, metrics="nll", resample_by="user", find_segments=1)
+    assert few.segment_search[0]["tried"] > 0
+    assert few.segment_search[0]["detectable"] > 1
+    (sentence,) = sentences(few)
+    assert sentence.endswith("; there are too few rows to find even the largest gap in 4 of 5 cases.")
 
 
 @pytest.mark.parametrize(
