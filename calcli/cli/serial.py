@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from calcli.cli.screen import CONTROL, escaped
+from calcli.reporting.typesetting import GLUE
 
 if TYPE_CHECKING:
     from calcli.decisions.goal import Choice
@@ -117,9 +118,11 @@ def report(report: Report, form: Flat) -> str:
         return flat((*estimates.LONG, *estimates.LONG_COUNTS), estimates.long_rows(report), form)
     if form == "csv":
         return flat(LONG, long_rows(report), form)
+    from calcli.reporting.segments import sentences
     from calcli.reporting.tables import every
 
-    return "\n".join(map(_table, every(report)))
+    searched = (f"{_in_markdown(sentence.replace(GLUE, ' '))}\n" for sentence in sentences(report))
+    return "\n".join([*map(_table, every(report)), *searched])
 
 
 def options(choice: Choice, form: Flat) -> str:

@@ -208,8 +208,8 @@ def find(name: str) -> MetricSpec:
 def choose(wanted: str | Iterable[str], *, clusters: bool = False, ordered: bool = False) -> tuple[MetricSpec, ...]:
     """The metrics meant by ``default``, ``all``, a set or a list of names (comma-separated as text).
 
-    Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names. Those of
-    `ordered` classes are meant too, or else only by their own names.
+    Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names. Those of ordered
+    classes are meant too where classes are `ordered`, else only by their own names.
     """
     more = ["ordered"] * (not ordered) + ["clustered"] * (not clusters)
     known = [metric for metric in METRICS if metric.family not in more]
@@ -219,7 +219,7 @@ def choose(wanted: str | Iterable[str], *, clusters: bool = False, ordered: bool
         if name == "all":
             chosen |= {metric.name: metric for metric in known}
         elif name == "default":
-            chosen |= {metric.name: metric for metric in known if metric.default or metric.family == "ordered"}
+            chosen |= {metric.name: metric for metric in known if metric.default}
         elif name in SETS:
             chosen |= {metric.name: metric for metric in METRICS if metric.name in SETS[name]}
         elif name:
@@ -227,6 +227,8 @@ def choose(wanted: str | Iterable[str], *, clusters: bool = False, ordered: bool
             chosen[metric.name] = metric
     if not chosen:
         raise UsageError("no metric was named", hint="try: --metrics default")
+    if ordered:
+        chosen |= {metric.name: metric for metric in METRICS if metric.family == "ordered"}
     return tuple(chosen.values())
 
 
