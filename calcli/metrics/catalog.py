@@ -208,8 +208,8 @@ def find(name: str) -> MetricSpec:
 def choose(wanted: str | Iterable[str], *, clusters: bool = False, ordered: bool = False) -> tuple[MetricSpec, ...]:
     """The metrics meant by ``default``, ``all``, a set or a list of names (comma-separated as text).
 
-    Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names. Those of ordered
-    classes are meant too where classes are `ordered`, else only by their own names.
+    Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names. Metrics of the
+    order of classes are meant where classes are `ordered`, else only by their own names.
     """
     more = ["ordered"] * (not ordered) + ["clustered"] * (not clusters)
     known = [metric for metric in METRICS if metric.family not in more]

@@ -53,10 +53,10 @@ def test_the_number_of_bins_follows_from_the_number_of_rows(days: Path, driver: 
 
 
 def test_segments_are_those_of_a_sample(driver: Driver, tmp_path: Path) -> None:
-    """Of a small table all rows are drawn, in another order, so that other ones are fresh."""
+    """Of a small table all rows are drawn, in another order, so that other ones are fresh; ignored columns are none."""
     table = tmp_path / "visits.parquet"
-    tablets(8_000).write_parquet(table)
-    words = ("--score", "mended", "--resample-by", "user_id", "--bins", "auto", "--metrics", "nll")
+    tablets(8_000).with_columns(paid=pl.col("label")).write_parquet(table)
+    words = ("--score", "mended", "--resample-by", "user_id", "--bins", "auto", "--metrics", "nll", "--ignore", "paid")
     found = driver.report("evaluate", table, *words, "--find-segments", "3", "--fail-if", "segments.gap > 0.1")
     raw, mended = found["segment_search"]
     assert (raw["rows"], raw["found"], mended["found"]) == (8_000, 1, 0)
