@@ -44,7 +44,7 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(readers_folder(tmp_path))
     names: dict[str, Any] = {}
     blocks = BLOCK.findall((DOCS / "python.md").read_text())
-    assert len(blocks) == 11
+    assert len(blocks) == 12
     for _, code in blocks:
         run(code, names)
     assert names["search"].best_params_["method"] in ("platt", "beta")
