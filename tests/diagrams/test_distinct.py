@@ -68,7 +68,7 @@ def test_a_calibrated_score_is_on_the_diagonal_up_to_both_ends(kind: Kind) -> No
     assert ((lo <= x + 0.02) & (x - 0.02 <= hi)).all()
 
 
-@pytest.mark.parametrize("kind", ["corp", "smooth"])
+@pytest.mark.parametrize("kind", ["corp", pytest.param("smooth", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("bands", ["consistency", "bootstrap"])
 def test_the_band_is_what_drawing_labels_gives(kind: Kind, bands: Bands) -> None:
     rng = np.random.default_rng(5)
