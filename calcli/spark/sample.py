@@ -164,10 +164,10 @@ def sampled_table(
     listener
         Hears of the stage.
     """
-    from pyspark.sql import functions
-
     refuse_auto_bins(request.options)
     with spark_table(paths_of(request.data, request.input_format, request.delimiter), request.master) as whole:
+        from pyspark.sql import functions  # it is there
+
         # Columns that are ignored have a name, but no values that would have to be drawn.
         ignored = {name: functions.lit(None).cast("string") for name in flags.ignore if name in whole.rows.columns}
         table = replace(whole, rows=whole.rows.withColumns(ignored))
