@@ -197,11 +197,15 @@ EFFECTS = MethodSpec(
     simplicity=19,
     multiclass="native",
     needs_features=True,
+    needs=_ranking,
     closed_form=True,
     explains=True,
     contributes=True,
     auto="yes",
     params=(
+        integer(
+            "features", 512, "maximum number of features; of more, CatBoost selects the most important ones", 1, 100_000
+        ),
         integer("pairs", 200, "the maximum number of pairs of features with effects (60 for more classes)", 0, 2000),
         integer("bins", 32, "number of bins, of equal mass, of a numeric feature", 2, 1000),
         boolean("slopes", True, "whether the values of a feature correct the trust in the score too; two classes"),

@@ -35,8 +35,8 @@ FAR = 15.0
 PAIRED = (4, 16)
 """The bins of numbers in pairs of two classes; of more only the first."""
 
-MOST_FEATURES, MOST_PAIRED = 512, 128
-"""Of more features, those that tell the most about the label have effects, and those with the largest are paired."""
+MOST_PAIRED = 128
+"""Of more features, those with the largest effects are paired."""
 
 LOOKED_AT = 5_000
 """By so many rows it is seen whether rows repeat."""
@@ -55,7 +55,8 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if _repeat(batch.score):
         rows = distinct(batch, seed)
         batch = replace(rows, features={name: rows.features[name] for name in batch.features})  # blocks in their order
-    names = set(most_important(batch.features, batch.labels, batch.weight, count=MOST_FEATURES, seed=seed))
+    most = int(number(params, "features"))
+    names = set(most_important(batch.features, batch.labels, batch.weight, count=most, seed=seed))
     others = len(batch.features) - len(names)
     batch = replace(batch, features={name: column for name, column in batch.features.items() if name in names})
     order = class_order(batch.score)

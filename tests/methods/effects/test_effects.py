@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -36,6 +37,18 @@ def excess(model: FittedMethod, batch: Batch, true: np.ndarray) -> float:
     prob = model.predict(batch)
     found = true * np.log(true / prob) + (1 - true) * np.log((1 - true) / (1 - prob))
     return float(found.mean())
+
+
+def test_of_many_features_the_most_important_have_effects() -> None:
+    batch, _ = shops(4_000, 10, 1.0)
+    rng = np.random.default_rng(1)
+    noise = {f"x{place}": Column("number", rng.normal(size=len(batch))) for place in range(3)}
+    wide = replace(batch, features={**noise, **batch.features})
+    model = fitted(wide, features=1)
+    others = {name: replace(column, values=-column.values) for name, column in noise.items()}
+    np.testing.assert_array_equal(model.predict(replace(wide, features=wide.features | others)), model.predict(wide))
+    assert len(np.unique(model.predict(replace(wide, score=np.zeros(len(wide)))))) == 10
+    assert [EFFECTS.needs(EFFECTS.resolve(), count, ()) for count in (512, 513)] == [(), ("catboost",)]
 
 
 @pytest.mark.parametrize("deviation", [0.3, 0.6, 1.0])
