@@ -77,6 +77,12 @@ RANK = column("--rank COLUMN", "A number on no scale that only ranks, such as a 
 DESCENDING = column("--descending", "With --rank: smaller is likelier, as with a distance.", False)
 POSITIVES = column("--positives COLUMN", "How many of the --trials of a row were positive, in place of --label.")
 TRIALS = column("--trials COLUMN", "How many trials a row stands for, such as impressions.")
+MULTI = column(
+    "--multi LABELS SCORES",
+    "Several labels, each with a score: patterns with one *, 'label_*' 'score_*', that stands for the same in both. "
+    "Scores below 0 are log-odds.",
+    kind=tuple[str, str] | None,
+)
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
 IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=to.names_or_empty)
 CATEGORIES = column(
