@@ -37,7 +37,9 @@ INPUT_FORMAT = source(
 )
 DELIMITER = source("--delimiter LETTER", "The field separator of CSV; by default found in the first line.")
 QUERY = source(
-    "--query SQL", "Read the rows of this SQL query; DATA is postgresql://…, sqlite:///FILE or duckdb:///FILE."
+    "--query SQL",
+    "Read the rows of this SQL query; DATA is postgresql://…, sqlite:///FILE, duckdb:///FILE, or the URL of a database "
+    "that ADBC has a driver for, such as snowflake://….",
 )
 DATA_TABLE = source(
     "--table NAME", "A table of a database: the one to read or, where -o is a database, the one to write."
