@@ -23,7 +23,8 @@ from calcli.errors import FitError
 from calcli.listener import Listener
 from calcli.methods import catalog, pool
 from calcli.methods.base import Params, number
-from calcli.methods.calibrator import FittedMethod, PostProcessing
+from calcli.methods.calibrator import FittedMethod
+from calcli.methods.post_processing import PostProcessing
 from calcli.methods.spec import MethodSpec, Purpose
 from calcli.metrics.base import Folds, Scored
 from calcli.metrics.catalog import MetricSpec
