@@ -259,7 +259,8 @@ CLASS = check(
 )
 BANDS = check(
     "--bands KIND",
-    "consistency: where 95 % of the points of a calibrated score would lie; bootstrap: 95 % bootstrap intervals; none.",
+    "consistency: where 95 % of the points of a calibrated score would lie; bootstrap: 95 % intervals of the observed "
+    "rates; none.",
     "consistency",
     kind=Literal["consistency", "bootstrap", "none"],
 )

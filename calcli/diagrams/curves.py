@@ -372,4 +372,4 @@ def band_text(bands: Bands) -> str:
     """The meaning of the bands, in words."""
     if bands == "consistency":
         return "95 % range of a calibrated score"
-    return "95 % bootstrap interval"
+    return "95 % interval"
