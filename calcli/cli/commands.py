@@ -111,8 +111,8 @@ def evaluate(arguments: Arguments, console: Console) -> Answer:
 
 
 @command("""
-    READING COLUMNS NODE_ID NEW_EDGES WITH SCORES KIND LEAST MOST AXIS OVERLAY CLASS BY BINS BINNING BANDS
-    PICTURE_OUTPUT PICTURE_FORMAT FORMAT CLUSTER GENERAL
+    READING COLUMNS NODE_ID NEW_EDGES WITH SCORES KIND LEAST MOST CURVE_COST_FP CURVE_COST_FN AXIS OVERLAY CLASS BY
+    BINS BINNING BANDS PICTURE_OUTPUT PICTURE_FORMAT FORMAT CLUSTER GENERAL
 """)
 def diagram(arguments: Arguments, console: Console) -> None:
     """Draw reliability diagrams: predicted probabilities against observed rates.
@@ -126,6 +126,7 @@ def diagram(arguments: Arguments, console: Console) -> None:
     calcli diagram test.parquet --with train.platt --kind smooth
     calcli diagram test.parquet --with train.platt -o reliability.png
     calcli diagram test.parquet --with new --kind benefit --from .05 --to .4
+    calcli diagram test.parquet --with new --kind benefit --cost-fp 1 --cost-fn 20
     calcli diagram test.parquet --with train.platt --kind corp --overlay
     calcli diagram test.parquet --with train.platt --by device
     calcli diagram test.csv --class all -o reliability.html

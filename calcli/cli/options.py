@@ -243,6 +243,15 @@ MOST = check(
     bounds=(0.0, 1.0),
     only="diagram",
 )
+CURVE_COST_FP = check(
+    "--cost-fp COST",
+    "With --kind benefit: what a false positive costs; the curve is then in money, around the threshold that follows "
+    "from both costs.",
+    kind=float,
+    bounds=(0, 1e15),
+    only="diagram",
+)
+CURVE_COST_FN = check("--cost-fn COST", "What a false negative costs.", kind=float, bounds=(0, 1e15), only="diagram")
 AXIS = check(
     "--axis auto|prob|logit|log",
     "The scale of the axes; auto takes log where nearly all scores are small, and logit where they are near 1.",
@@ -258,7 +267,8 @@ CLASS = check(
 )
 BANDS = check(
     "--bands KIND",
-    "consistency: where 95 % of the points of a calibrated score would lie; bootstrap: 95 % bootstrap intervals; none.",
+    "consistency: where 95 % of the points of a calibrated score would lie; bootstrap: 95 % intervals of the observed "
+    "rates; none.",
     "consistency",
     kind=Literal["consistency", "bootstrap", "none"],
 )
