@@ -171,7 +171,8 @@ def steps_of(sizes: Places, nodes: Codes, dtype: np.dtype[np.unsignedinteger[Any
         depths_of(roots, nodes),
         feature.astype(np.min_scalar_type(feature.max(initial=0))),
         np.minimum(cut, np.iinfo(dtype).max).astype(dtype),
-        child.astype(np.min_scalar_type(child.max(initial=0))),
+        # Not narrower than most need, as each type is compiled anew.
+        child.astype(np.result_type(np.uint16, np.min_scalar_type(child.max(initial=0)))),
     )
 
 
