@@ -114,7 +114,7 @@ def test_small_steps_and_ties_are_fine() -> None:
 
 
 def test_an_artifact_has_the_curve_wherever_it_is_applied(here: Path) -> None:
-    calcli.fit(TABLE, method="isotonic", output="kept", holdout="none", rank="near", descending=True, features=())
+    calcli.fit(TABLE, method="isotonic", output="kept", holdout="0.3", rank="near", descending=True, features=())
     found = calcli.evaluate(TABLE, artifacts=("kept",), metrics=("nll",))
     assert found.scores[1].metrics["nll"].value < found.scores[0].metrics["nll"].value
     some = TABLE[:50].drop("label")
