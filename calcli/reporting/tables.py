@@ -1,17 +1,26 @@
-"""The numbers of a report, and its tables as text: the same cells on a screen, on a page and in Markdown."""
+"""The numbers of a report, and its tables: the same cells on a screen, on a page and in Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from calcli.metrics import catalog
 from calcli.metrics.clustered import NO_CLUSTERS
 from calcli.reporting import facts
 from calcli.reporting.facts import FLOOR, JsonObject, Pair
-from calcli.reporting.typesetting import NOTHING, decimals, interval, number, p_value, signed
+from calcli.reporting.typesetting import (
+    NOTHING,
+    RowKind,
+    Table,
+    decimals,
+    interval,
+    number,
+    p_value,
+    signed,
+)
 from calcli.reports.schema import RAW, Difference, MetricValue, ScoreRow, ScoreSource
 
 if TYPE_CHECKING:
@@ -171,39 +180,6 @@ def missing(scores: Sequence[ScoreRow]) -> list[str]:
     ]
 
 
-RowKind: TypeAlias = Literal["under", "empty", "off", "chosen"]
-
-
-class Table(NamedTuple):
-    """Lines of cells below a header, which the screen, the page and Markdown each write in their own way."""
-
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-    words: int = 1
-    """The number of columns with words; the columns after them have numbers."""
-
-    kinds: Mapping[int, RowKind] = MappingProxyType({})
-    """The special rows: floors and p-values ``under`` the metric above them, ``empty`` rows without any number, groups
-    that are ``off`` beyond chance, the ``chosen`` method.
-    """
-
-    @classmethod
-    def of_columns(cls, columns: Iterable[tuple[str, Sequence[str]]]) -> Table:
-        """A table without a title, of columns with their headers."""
-        header, cells = zip(*columns, strict=True)
-        return cls("", [*header], [[*row] for row in zip(*cells, strict=True)])
-
-    def first(self, columns: int) -> Table:
-        """The table with its first columns alone."""
-        return self._replace(header=self.header[:columns], rows=[row[:columns] for row in self.rows])
-
-    def without(self, column: int) -> Table:
-        """The table without one of its columns."""
-        header, *rows = [[*row[:column], *row[column + 1 :]] for row in (self.header, *self.rows)]
-        return self._replace(header=header, rows=rows)
-
-
 def by_metric(found: Findings, extra: int = 2) -> Table:
     """A table with a metric a line and a score a column; the change of a single calibrated score and its interval take
     up to `extra` more columns.
@@ -267,6 +243,7 @@ def difference_cells(difference: Difference | Number | None, digits: int) -> lis
 def by_group(report: Report) -> Iterator[Table]:
     """A table for each column and score, with a line for each group."""
     entries: Sequence[Any] = report.groups
+    tests = ["detectable", "p-value"] if report.command != "fit" else []
     for by, score in dict.fromkeys((entry["by"], entry["score"]) for entry in entries):
         chosen = [entry for entry in entries if (entry["by"], entry["score"]) == (by, score)]
         metrics = list(chosen[0]["metrics"])
@@ -279,7 +256,7 @@ def by_group(report: Report) -> Iterator[Table]:
                 *(number(entry["metrics"][name]["value"], digits) for name in metrics),
                 number(entry["detectable"], digits),
                 p_value(entry["p_adjusted"], NOTHING if entry["p"] is None else "too few"),
-            ]
+            ][: 2 + len(metrics) + len(tests)]
             for entry in chosen
         ]
         off: dict[int, RowKind] = {
@@ -287,7 +264,7 @@ def by_group(report: Report) -> Iterator[Table]:
             for place, entry in enumerate(chosen)
             if entry["p_adjusted"] is not None and entry["p_adjusted"] < LEVEL
         }
-        yield Table(f"{score} by {by}", ["", "rows", *metrics, "detectable", "p-value"], rows, 1, off)
+        yield Table(f"{score} by {by}", ["", "rows", *metrics, *tests], rows, 1, off)
 
 
 def since(report: Report) -> tuple[Table, list[str]] | None:
@@ -412,23 +389,3 @@ def rejection(report: Report) -> Iterator[Table]:
             place = f"{x:.0%}" if by == "rate" else f"{x:.1f}"
             rows.append([place, *(number(errors[score], 4) for score in scores)])
         yield Table(title, [first, *scores], rows, 0)
-
-
-def every(report: Report) -> Iterator[Table]:
-    """All tables of a report: its numbers (of `compare`, a method a line), the groups, the changes."""
-    from calcli.reporting import segments
-
-    if report.command == "estimate":
-        from calcli.reporting import estimates
-
-        yield from estimates.tables(report)
-        return
-    if report.command == "compare":
-        yield leaderboard(report, list(report.definitions))
-    else:
-        yield by_metric(Findings.of_report(report))
-        yield from versus(report)
-    yield from by_group(report)
-    yield from (shown for _, shown in segments.tables(report))
-    if (changes := since(report)) is not None:
-        yield changes[0]
