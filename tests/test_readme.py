@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from calcli import errors
-from calcli.tables.binding import LABEL_NAMES, LATE_LABEL_NAMES
+from calcli.tables.labels import LABEL_NAMES, LATE_LABEL_NAMES
 from calcli.tables.scores import LATE
 from tests.support.shell import ROOT, blocks, commands, readers_folder, run
 

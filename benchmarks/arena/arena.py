@@ -1,10 +1,10 @@
 """The arena: methods that look at the score alone and methods that look at features, on held-out rows of many files.
 
-``python benchmarks/arena/arena.py DATA [--raw RAW] [--out OUT] [--method FILE.py] [--only 'A;B'] [--kept] [--quick]``:
-README.md says what DATA is, what is measured, and how a method is added. Every method is fitted on the first file of a
-pair, at its defaults, and judged on the second. Each fit has a process of its own with one thread and a limit of
-processor time, so that nothing stops the run. With ``--out`` what was measured is kept as it comes, and a later run
-goes on from there.
+``python benchmarks/arena/arena.py DATA [--raw RAW] [--out OUT] [--method FILE.py] [--only 'A;B'] [--from TABLE]
+[--kept] [--quick]``: README.md says what DATA is, what is measured, and how a method is added. Every method is fitted
+on the first file of a pair, at its defaults, and judged on the second. Each fit has a process of its own with one
+thread and a limit of processor time, so that nothing stops the run. With ``--out`` what was measured is kept as it
+comes, and a later run goes on from there.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import base_models
 import clicks
@@ -54,7 +55,7 @@ def measure(
     if not left:
         return
     print(pair.name, file=sys.stderr, flush=True)
-    by_chance = log.by_chance(pair.name) or Segments(*pair.read()).by_chance()
+    by_chance = by_chance_of(pair, log)
     fast = [name for name in left if known[name].looks_at == "score" and not known[name].added]
     lots = [fast] * bool(fast) + [[name] for name in left if name not in fast]
     for lot in lots:
@@ -71,6 +72,20 @@ def measure(
             log.add({"file": pair.name, "method": name, "by_chance": by_chance, **entry})
 
 
+def by_chance_of(pair: Pair, log: Log) -> float:
+    """The error of the worst segment where probabilities are right."""
+    return log.by_chance(pair.name) or Segments(*pair.read()).by_chance()
+
+
+def take(pair: Pair, earlier: Mapping[tuple[str, str], dict[str, Any]], names: Collection[str], log: Log) -> None:
+    """Take the results of these methods from an earlier run, but those that were measured since."""
+    for name in names:
+        if (pair.name, name) in earlier and (pair.name, name) not in log:
+            by_chance = by_chance_of(pair, log)
+            entry = views.entry(earlier[pair.name, name], by_chance)
+            log.add({"file": pair.name, "method": name, "by_chance": by_chance, "earlier": True, **entry})
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="pairs of prediction files")
@@ -78,6 +93,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=2, help="how often each table is split anew")
     parser.add_argument("--method", type=Path, action="append", default=[], help="a method of your own, FILE.py")
     parser.add_argument("--only", help="measure nothing but these methods, names separated by semicolons")
+    parser.add_argument("--from", dest="table", type=Path, help="an arena.parquet, for methods not in --only")
     parser.add_argument("--budget", type=float, default=200.0, help="seconds of processor time for one method and file")
     parser.add_argument("--out", type=Path, help="where everything is kept; nowhere if left out")
     parser.add_argument("--kept", action="store_true", help="measure nothing more: what is kept in --out")
@@ -133,10 +149,16 @@ def main() -> None:
         if unknown := set(names) - known.keys():
             raise SystemExit(f"no method {', '.join(sorted(unknown))}; there are {'; '.join(known)}")
         log = Log(out / ("quick.jsonl" if given.quick else "arena.jsonl"))
-        for pair in [] if given.kept else sorted(groups, key=Pair.size):
-            measure(pair, known, names, log, seconds=given.budget, added=given.method)
+        measured = [] if given.kept else names
+        for pair in sorted(groups, key=Pair.size):
+            measure(pair, known, measured, log, seconds=given.budget, added=given.method)
+        earlier = {} if given.table is None else views.earlier(given.table)
+        for pair in groups:
+            take(pair, earlier, known.keys() - set(measured), log)
         board = log.board({pair.name: group for pair, group in groups.items()}, known)
         show(board, known, {pair.name: pair.rows() for pair in groups}, out, seconds=given.budget)
+        if kept := sorted(log.earlier() & known.keys()):
+            print(f"\nFrom an earlier run: {'; '.join(kept)}.")
 
 
 if __name__ == "__main__":

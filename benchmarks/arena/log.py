@@ -33,6 +33,10 @@ class Log:
         """The error of the worst segment of a file where probabilities are right, if it is known."""
         return next((one["by_chance"] for (name, _), one in self._found.items() if name == file), None)
 
+    def earlier(self) -> set[str]:
+        """The methods of which something was measured by an earlier run."""
+        return {one["method"] for one in self._found.values() if "earlier" in one}
+
     def board(self, groups: Mapping[str, str], methods: Collection[str]) -> Board:
         """What is known of these methods on these files, in their order, each with its group."""
         place = {file: index for index, file in enumerate(groups)}

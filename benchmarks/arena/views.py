@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -35,6 +36,21 @@ def frame(board: Board, known: Mapping[str, Entrant], rows: Mapping[str, int]) -
     words = pl.col("files", "data", "model", "file", "method", "package", "looks_at", "segment_is")
     table = pl.DataFrame(found, infer_schema_length=None).sort("file", "method")
     return table.with_columns(pl.selectors.float().fill_nan(None).cast(pl.Float32), words.cast(pl.Categorical))
+
+
+def earlier(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """The rows of a table that `frame` made, by file and method."""
+    return {(row["file"], row["method"]): row for row in pl.read_parquet(path).to_dicts()}
+
+
+def entry(row: Mapping[str, Any], by_chance: float) -> dict[str, Any]:
+    """What was measured, or why there is no result, from a row of such a table."""
+    if row["no_result_because"] is not None:
+        return {"reason": row["no_result_because"]}
+    raw = row["nll"] / (1.0 - row["gain"])
+    values = {name: row[name] for name in (*METRICS, "segment_is", "chosen")}
+    values |= {"floor": row["mvce_floor"], "gap": row["nll"] - raw, "error": row["gain_error"] * raw}
+    return {"values": {**values, "segment": row["segment"] * by_chance, "fit": row["fit_s"], "apply": row["apply_s"]}}
 
 
 def page(table: pl.DataFrame) -> str:

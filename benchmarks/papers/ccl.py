@@ -25,9 +25,9 @@ from scipy.stats import kendalltau, ttest_rel
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray
 from calcli.methods import catalog
-from calcli.methods.calibrator import PLAIN
 from calcli.methods.clusters import explanation, partition
 from calcli.methods.clusters.ccl import TAUS, TEMPERATURES, Inner, Mixture, temper
+from calcli.methods.post_processing import PLAIN
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.ranking import by_threshold

@@ -19,7 +19,8 @@ import polars as pl
 
 from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
-from calcli.methods.calibrator import FittedMethod, PostProcessing
+from calcli.methods.calibrator import FittedMethod
+from calcli.methods.post_processing import PostProcessing
 from calcli.numeric.links import sigmoid
 from calcli.numeric.losses import log_loss
 

@@ -5,11 +5,23 @@ What a verb needs is imported when its command runs, so that help imports nothin
 
 from __future__ import annotations
 
-from calcli.cli.arguments import Arguments
-from calcli.cli.options import command
+from collections.abc import Callable
+
+from calcli.cli import decision_options, options
+from calcli.cli.arguments import Arguments, Command, Option, with_options
 from calcli.cli.output import Answer, applied, put, show, written
 from calcli.cli.process import Console, write, write_path
 from calcli.errors import UsageError
+
+OPTIONS = vars(options) | vars(decision_options)
+
+
+def command(names: str) -> Callable[[Command], Callable[..., None]]:
+    """Declare a command with the options and groups of these names, which help lists in this order."""
+    listed: list[Option] = []
+    for found in (OPTIONS[name] for name in names.split()):
+        listed += [found] if isinstance(found, Option) else found
+    return with_options(listed)
 
 
 @command("""

@@ -11,8 +11,8 @@ from calcli.cli.output import Answer, bound
 from calcli.cli.results import numbers_table, of_report, two_headers
 from calcli.cli.screen import Screen, fact_list, notes, table, wrapped
 from calcli.reporting import facts
-from calcli.reporting.tables import Findings, Table, of_differences
-from calcli.reporting.typesetting import NOTHING, settings
+from calcli.reporting.tables import Findings, of_differences
+from calcli.reporting.typesetting import NOTHING, Table, settings
 
 if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve

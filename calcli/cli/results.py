@@ -23,8 +23,8 @@ from calcli.cli.screen import (
 )
 from calcli.models.policy import IN_PLACE
 from calcli.reporting import decisions, estimates, facts, segments, tables, verdict
-from calcli.reporting.tables import Findings, Table
-from calcli.reporting.typesetting import GLUE, number, signed
+from calcli.reporting.tables import Findings
+from calcli.reporting.typesetting import GLUE, Table, number, signed
 from calcli.reporting.verdict import DECISIVE, Verdict
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from calcli.reporting.typesetting import GLUE
 
 if TYPE_CHECKING:
     from calcli.reporting.facts import Pair
-    from calcli.reporting.tables import Table
+    from calcli.reporting.typesetting import Table
 
 ASCII = str.maketrans({"↓": "v", "↑": "^", "×": "x", "–": "-", "…": "...", "²": "^2"})
 """Replacements of typographic signs for encodings without them."""

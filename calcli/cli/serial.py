@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -16,7 +16,7 @@ from calcli.reporting.typesetting import GLUE
 if TYPE_CHECKING:
     from calcli.decisions.goal import Choice
     from calcli.diagrams.curves import Curve
-    from calcli.reporting.tables import Table
+    from calcli.reporting.typesetting import Table
     from calcli.reports.schema import Difference, MetricValue, Report
 
 Flat: TypeAlias = Literal["csv", "markdown"]
@@ -112,17 +112,32 @@ def _values(record: MetricValue | Difference | None, keys: Sequence[str]) -> lis
 
 def report(report: Report, form: Flat) -> str:
     """A report: in long form as CSV, or its tables as Markdown."""
-    if form == "csv" and report.command == "estimate":
-        from calcli.reporting import estimates
+    from calcli.reporting import estimates, segments
 
+    if form == "csv" and report.command == "estimate":
         return flat((*estimates.LONG, *estimates.LONG_COUNTS), estimates.long_rows(report), form)
     if form == "csv":
         return flat(LONG, long_rows(report), form)
-    from calcli.reporting.segments import sentences
-    from calcli.reporting.tables import every
+    searched = (f"{_in_markdown(sentence.replace(GLUE, ' '))}\n" for sentence in segments.sentences(report))
+    return "\n".join([*map(_table, _tables(report)), *searched])
 
-    searched = (f"{_in_markdown(sentence.replace(GLUE, ' '))}\n" for sentence in sentences(report))
-    return "\n".join([*map(_table, every(report)), *searched])
+
+def _tables(report: Report) -> Iterator[Table]:
+    """All tables of a report: its numbers (of `compare`, a method a line), the groups, the segments, the changes."""
+    from calcli.reporting import estimates, segments, tables
+
+    if report.command == "estimate":
+        yield from estimates.tables(report)
+        return
+    if report.command == "compare":
+        yield tables.leaderboard(report, list(report.definitions))
+    else:
+        yield tables.by_metric(tables.Findings.of_report(report))
+        yield from tables.versus(report)
+    yield from tables.by_group(report)
+    yield from (shown for _, shown in segments.tables(report))
+    if (changes := tables.since(report)) is not None:
+        yield changes[0]
 
 
 def options(choice: Choice, form: Flat) -> str:

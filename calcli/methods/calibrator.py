@@ -1,9 +1,7 @@
 """A fitted method, ready to be applied: the interface through which the rest of calcli uses methods.
 
-It adds the steps that all methods share. A binary method on K > 2 classes is fitted one-vs-rest: each class's own
-log-odds against the rest are calibrated, and the K results divided by their sum; a row in which all K are 0 keeps the
-probabilities it came with. The output of every method gets its `PostProcessing`. `formula_of` writes
-`FittedMethod.predict` as terms.
+It adds the steps that all methods share: a binary method on K > 2 classes is fitted one-vs-rest, and the output of
+every method gets its `PostProcessing`. `formula_of` writes `FittedMethod.predict` as terms.
 """
 
 from __future__ import annotations
@@ -20,72 +18,38 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Role, SideInputs
 from calcli.errors import ArtifactError, DataError, FitError, UsageError
-from calcli.expressions import Inputs, Term, Terms
-from calcli.methods import catalog, start
+from calcli.expressions import Inputs, Terms
+from calcli.methods import catalog, one_vs_rest, start
 from calcli.methods.base import (
     READS,
     SETTINGS,
     WHOLE_TABLE,
     Chosen,
-    Method,
     Params,
     Section,
     Sums,
-    SumsMethod,
     of_classes,
 )
+from calcli.methods.one_vs_rest import bound_method, bound_sums, parts, rules_of
+from calcli.methods.post_processing import PLAIN, PostProcessing
 from calcli.methods.spec import MethodSpec
-from calcli.numeric.links import GREATEST, LEAST, against_rest, log_odds, open_interval, probabilities
-from calcli.numeric.pooled import Pooled
+from calcli.numeric.links import GREATEST, LEAST, log_odds
 from calcli.numeric.seeded import Split
 from calcli.state import (
     BROKEN,
     LARGEST,
     PROBED,
     Json,
-    Numbers,
-    Rules,
     State,
     any_column,
     check_numbers,
     nest,
-    nested_rules,
-    prefixed,
     unnest,
-    unprefixed,
 )
 
 IDENTITY = "identity"
 _COUNTS = "rows and weight"
 """The key of the counts that are added to the sums of the method itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class PostProcessing:
-    """The last steps for the output of every method, in this order."""
-
-    exact: bool = False
-    """Whether outputs may be exactly 0 or 1. Otherwise rates are held within what their rows support (an array
-    `SUPPORTED` in the state), the outputs of other methods that can give 0 or 1 are mixed with the uniform
-    distribution, and all are clipped to the open interval.
-    """
-
-    prior_ratio: tuple[float, ...] | None = None
-    """For each class its rate in the target population over its rate among the calibration rows. Probabilities are
-    multiplied by it and renormalised, which takes z to z + logit(target rate) - logit(calibration rate). That is right
-    for calibrated scores, so it comes last.
-    """
-
-    def apply(self, prob: FloatArray, rows: int, classes: int, *, reaches_ends: bool) -> FloatArray:
-        """The final probabilities of a calibrator that was fitted on so many rows."""
-        if reaches_ends and not self.exact:
-            prob = _mixed(prob, rows, classes)
-        if self.prior_ratio is not None:
-            prob = _prior_shifted(prob, np.array(self.prior_ratio))
-        return prob if self.exact else open_interval(prob, out=prob)
-
-
-PLAIN = PostProcessing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,13 +232,8 @@ class FittedMethod:
             start.check(self.start)
         if self.spec.one_vs_rest(self.classes) and len(self.state.params) != self.classes:
             raise ValueError(f"it has {len(self.state.params)} parts, and not one for each of {self.classes} classes")
-        check_numbers(self.state, _rules(bound_method(self.spec, self.classes), self.classes), self.classes)
+        check_numbers(self.state, rules_of(bound_method(self.spec, self.classes), self.classes), self.classes)
         return self
-
-
-def _rules(method: Method, classes: int) -> Rules:
-    """The rules for the numbers of a method's state; a module without `holds` has none."""
-    return method.holds(classes) if hasattr(method, "holds") else {}
 
 
 def fit(
@@ -348,7 +307,7 @@ def _chosen(
     method = spec.load()
     if not spec.one_vs_rest(batch.classes):
         return method.choose(batch, sides, params, seed, splits)
-    each = {name: method.choose(part, sides, params, seed, splits) for name, part in _parts(batch)}
+    each = {name: method.choose(part, sides, params, seed, splits) for name, part in parts(batch)}
     wholes = {name: one.whole for name, one in each.items() if one.whole is not None}
     if len(wholes) < len(each) or any(len(one.states) < len(splits) for one in each.values()):
         return Chosen()
@@ -375,92 +334,6 @@ def finish(spec: MethodSpec, sums: Sums, params: Params, *, classes: int) -> Fit
     rows = _rows(*sums.arrays[_COUNTS].tolist())
     own = replace(sums, arrays={name: array for name, array in sums.arrays.items() if name != _COUNTS})
     return FittedMethod(spec, classes, rows, bound_sums(spec, classes).finish(own, params))
-
-
-def bound_method(spec: MethodSpec, classes: int) -> Method:
-    """The method, one-vs-rest if it needs that for this many classes."""
-    method = spec.load()
-    return OneVsRest(method) if spec.one_vs_rest(classes) else method
-
-
-def bound_sums(spec: MethodSpec, classes: int) -> SumsMethod:
-    """The method that is fitted from sums, one-vs-rest if it needs that for this many classes."""
-    method = spec.load_sums(classes)
-    if method is None:
-        raise ValueError(f"{spec.name} is not fitted from sums for {classes} classes")
-    return OneVsRestSums(method) if spec.one_vs_rest(classes) else method
-
-
-def _parts(batch: Batch) -> Iterator[tuple[str, Batch]]:
-    """Each class against the rest, as a binary problem."""
-    for index, score in enumerate(np.asfortranarray(against_rest(batch.score)).T):
-        label = None if batch.label is None else (batch.label == index).astype(np.int64)
-        yield str(index), replace(batch, score=score, label=label)
-
-
-@dataclass(frozen=True, slots=True)
-class OneVsRest:
-    """A method for K classes made of a binary one."""
-
-    binary: Method
-
-    def fit(self, batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
-        return nest({name: self.binary.fit(part, sides, params, seed) for name, part in _parts(batch)})
-
-    def predict(self, state: State, batch: Batch, sides: SideInputs) -> FloatArray:
-        pairs = zip(of_classes(state, batch.classes), _parts(batch), strict=True)
-        prob: FloatArray = np.column_stack([self.binary.predict(own, part, sides) for own, (_, part) in pairs])
-        total = prob.sum(axis=1, keepdims=True)
-        nothing = total[:, 0] == 0
-        if nothing.any():
-            prob[nothing] = probabilities(batch.score[nothing])
-            total[nothing] = 1.0
-        prob /= total
-        return prob
-
-    def holds(self, classes: int) -> Rules:
-        rules: dict[str, Numbers] = {}
-        for index in range(classes):
-            rules |= nested_rules(str(index), _rules(self.binary, 2))
-        return rules
-
-
-@dataclass(frozen=True, slots=True)
-class OneVsRestSums(OneVsRest):
-    """`OneVsRest` of a method that is fitted from sums."""
-
-    binary: SumsMethod
-
-    def gather(self, batch: Batch, params: Params) -> Sums:
-        arrays: dict[str, FloatArray] = {}
-        scores: dict[str, Pooled] = {}
-        for name, part in _parts(batch):
-            sums = self.binary.gather(part, params)
-            arrays |= prefixed(name, sums.arrays)
-            scores |= prefixed(name, sums.scores)
-        return Sums(arrays, scores)
-
-    def finish(self, sums: Sums, params: Params) -> State:
-        names = sorted({key.split("/", 1)[0] for key in (*sums.arrays, *sums.scores)}, key=int)
-        parts = {name: Sums(unprefixed(name, sums.arrays), unprefixed(name, sums.scores)) for name in names}
-        return nest({name: self.binary.finish(part, params) for name, part in parts.items()})
-
-
-def _mixed(prob: FloatArray, rows: int, classes: int) -> FloatArray:
-    """The Laplace mix (1 - 1/(n+1)) p + 1/((n+1) K): n rows never quite exclude a class."""
-    share = 1.0 / (rows + 1)
-    return (1.0 - share) * prob + share / classes
-
-
-def _prior_shifted(prob: FloatArray, prior_ratio: FloatArray) -> FloatArray:
-    """The probability of each class times its ratio, renormalised."""
-    if prob.ndim == 2:
-        shifted: FloatArray = prob * prior_ratio
-        shifted /= shifted.sum(axis=1, keepdims=True)
-        return shifted
-    positive: FloatArray = prob * prior_ratio[1]
-    total: FloatArray = positive + (1.0 - prob) * prior_ratio[0]
-    return positive / total
 
 
 def _counting(batch: Batch) -> Batch:
@@ -498,7 +371,14 @@ def formula_of(calibrator: FittedMethod, score: Terms, features: Inputs) -> Term
     with calibrator.as_artifact_error():
         if calibrator.start is not None:
             score = (start.formula(calibrator.start, score[0]),)
-        prob = _formula(calibrator, score, features)
+        method, state = spec.load(), calibrator.predicting
+        if spec.one_vs_rest(calibrator.classes):
+            prob = one_vs_rest.formula_of(method, state, score, features)
+        else:
+            prob = method.formula(state, score, features)
+        prob = calibrator.post_processing.formula(
+            prob, calibrator.rows, calibrator.classes, reaches_ends=calibrator.reaches_ends
+        )
         if len(prob) != len(score):
             raise ValueError(f"it has formulas of {len(prob)} numbers for {len(score)} scores")
         return prob
@@ -513,46 +393,3 @@ def score_formula_of(calibrator: FittedMethod, score: Terms) -> Terms:
         moved = state.number("a") * score[0] + state.number("b")
         return (terms.drawn_in(terms.clip(moved, _LEAST, _MOST)),)
     return terms.scores(formula_of(calibrator, score, {}))
-
-
-def _formula(calibrator: FittedMethod, score: Terms, features: Inputs) -> Terms:
-    method, classes = calibrator.spec.load(), calibrator.classes
-    if calibrator.spec.one_vs_rest(classes):
-        each = [
-            method.formula(part, (terms.one_against_rest(score, index),), features)[0]
-            for index, part in enumerate(of_classes(calibrator.predicting, classes))
-        ]
-        prob = _renormalised(each, score)
-    else:
-        prob = method.formula(calibrator.predicting, score, features)
-    return _post_processed(
-        calibrator.post_processing, prob, calibrator.rows, classes, reaches_ends=calibrator.reaches_ends
-    )
-
-
-def _renormalised(prob: list[Term], score: Terms) -> Terms:
-    """The probabilities divided by their sum; where all are 0, those of the score."""
-    whole = terms.total(prob)
-    raw = terms.softmax(score)
-    return tuple(terms.choose(whole > 0, one / whole, other) for one, other in zip(prob, raw, strict=True))
-
-
-def _post_processed(
-    post_processing: PostProcessing, prob: Terms, rows: int, classes: int, *, reaches_ends: bool
-) -> Terms:
-    """`PostProcessing.apply` as terms."""
-    if reaches_ends and not post_processing.exact:
-        share = 1.0 / (rows + 1)
-        prob = tuple((1.0 - share) * one + share / classes for one in prob)
-    if post_processing.prior_ratio is not None:
-        prob = _prior_shifted_terms(prob, post_processing.prior_ratio)
-    return prob if post_processing.exact else tuple(terms.clip(one, LEAST, GREATEST) for one in prob)
-
-
-def _prior_shifted_terms(prob: Terms, prior_ratio: tuple[float, ...]) -> Terms:
-    if len(prob) == 1:
-        positive = prior_ratio[1] * prob[0]
-        return (positive / (positive + prior_ratio[0] * (1.0 - prob[0])),)
-    shifted = [ratio * one for ratio, one in zip(prior_ratio, prob, strict=True)]
-    whole = terms.total(shifted)
-    return tuple(one / whole for one in shifted)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -23,10 +24,12 @@ from calcli.errors import FitError
 from calcli.listener import Listener
 from calcli.methods import catalog, pool
 from calcli.methods.base import Params, number
-from calcli.methods.calibrator import FittedMethod, PostProcessing
+from calcli.methods.calibrator import FittedMethod
+from calcli.methods.post_processing import PostProcessing
 from calcli.methods.spec import MethodSpec, Purpose
 from calcli.metrics.base import Folds, Scored
 from calcli.metrics.catalog import MetricSpec
+from calcli.metrics.joint_test import GapSums, joint_test
 from calcli.metrics.paired import paired_difference, unit_sums
 from calcli.models.held_out import Holdout, Mask, Splits, split_rows
 from calcli.models.model_selection import (
@@ -48,6 +51,10 @@ EVIDENCE = 3.0
 20 times the root of K - 1: what methods fit grows with the classes, and so does what they owe to luck. Of tables whose
 scores are calibrated at most one in 100 reaches that: weights that follow from other rows leave little to luck. The
 best of all methods by itself reaches it in five."""
+
+OFF = 0.005
+"""Where the joint test of the scores as they are has a p-value up to this, they are known to be wrong, and any evidence
+for the pool is enough. Of calibrated scores it has one in 200 times at most, mostly where the pool has its evidence."""
 
 STANDARD_ERRORS = 0.25
 SHARE = 0.02
@@ -79,13 +86,20 @@ class MethodSelection:
         self.prob, self.labels, self.weight, self._rows = prob, rows.labels, rows.weight, rows
         self._part, self._metric, self._most, self._units = part, metric, most, rows.together
         self._weights: dict[int | None, dict[str, float]] = {}
-        one = self.prob[IDENTITY]
-        self._asked = EVIDENCE + (0.5 * math.log(one.shape[1] - 1) if one.ndim > 1 else 0.0)
+
+    @cached_property
+    def _asked(self) -> float:
+        """The nats that the pool must add."""
+        raw = Scored(self.labels, self.prob[IDENTITY], self.weight, units=self._units)
+        if joint_test(GapSums.of(raw.top).compact()).p <= OFF:
+            return 0.0
+        return EVIDENCE + (0.0 if raw.binary else 0.5 * math.log(raw.classes - 1))
 
     def choose(self) -> Chosen:
         """The simplest method that is as good as the pool, else the pool.
 
-        No calibration, unless the pool makes the labels so many times as likely as `EVIDENCE` says.
+        No calibration, unless the pool makes the labels so many times as likely as `EVIDENCE` says, or likelier at all
+        where the scores are known to be wrong.
         """
         scored = {
             name: Scored(self.labels, prob, self.weight)
@@ -98,7 +112,7 @@ class MethodSelection:
         if set(self.prob) == {IDENTITY}:
             why = "nothing was compared: no method but no calibration had a result"
             return Chosen(IDENTITY, {IDENTITY: 1.0}, IDENTITY, why)
-        if evidence.nats < self._asked * evidence.effect:
+        if evidence.nats <= 0.0 or evidence.nats < self._asked * evidence.effect:
             return Chosen(IDENTITY, {IDENTITY: 1.0}, best, self._nothing(mean, best))
         for name in self.prob:
             lead, error = gap(losses[name], losses[pool.POOL], self.weight, self._units)

@@ -15,7 +15,8 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SamplingUn
 from calcli.errors import FitError, UsageError
 from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
-from calcli.methods.calibrator import PLAIN, FittedMethod, PostProcessing
+from calcli.methods.calibrator import FittedMethod
+from calcli.methods.post_processing import PLAIN, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics.base import Folds
 from calcli.metrics.paired import LEAST_FOLDS, MOST_FOLDS, FoldFits

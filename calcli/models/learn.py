@@ -13,8 +13,9 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
 from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, told
-from calcli.methods.calibrator import FittedMethod, PostProcessing, Settled
+from calcli.methods.calibrator import FittedMethod, Settled
 from calcli.methods.pool import POOL
+from calcli.methods.post_processing import PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Folds

@@ -17,7 +17,8 @@ from calcli.errors import FitError, UsageError
 from calcli.listener import Listener, stage
 from calcli.methods import calibrator
 from calcli.methods.base import Params
-from calcli.methods.calibrator import PLAIN, FittedMethod, PostProcessing
+from calcli.methods.calibrator import FittedMethod
+from calcli.methods.post_processing import PLAIN, PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Scored

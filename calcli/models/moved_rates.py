@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.batch import FloatArray
 from calcli.errors import DataError
-from calcli.methods.calibrator import PostProcessing
+from calcli.methods.post_processing import PostProcessing
 from calcli.models.calibrator import CalibratorModel
 from calcli.numeric.prior_shift import Moments, NotIdentifiedError, Rates, moved, rates
 from calcli.reports.measuring import class_names

@@ -9,8 +9,8 @@ from calcli.decisions.costs import CostRule
 from calcli.decisions.merits import MERITS
 from calcli.decisions.policy import ClassRule, GroupRule, MatrixRule, SetRule, ThresholdRule
 from calcli.decisions.targets import shown
-from calcli.reporting.tables import Table, difference_cells
-from calcli.reporting.typesetting import NOTHING, decimals, number
+from calcli.reporting.tables import difference_cells
+from calcli.reporting.typesetting import NOTHING, Table, decimals, number
 
 if TYPE_CHECKING:
     from calcli.decisions.abstention import AbstentionBand

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from calcli.diagrams.svg import IntervalRow
 from calcli.reporting.facts import JsonObject, Pair
-from calcli.reporting.tables import Table
-from calcli.reporting.typesetting import decimals, number, signed
+from calcli.reporting.typesetting import Table, decimals, number, signed
 
 if TYPE_CHECKING:
     from calcli.reports.schema import Report

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from calcli.diagrams.canvas import shortened
 from calcli.diagrams.svg import IntervalRow
 from calcli.reporting.facts import Pair
-from calcli.reporting.tables import Table
-from calcli.reporting.typesetting import glued, interval, number, p_value, signed
+from calcli.reporting.typesetting import Table, glued, interval, number, p_value, signed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,17 +1,26 @@
-"""The numbers of a report, and its tables as text: the same cells on a screen, on a page and in Markdown."""
+"""The numbers of a report, and its tables: the same cells on a screen, on a page and in Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from calcli.metrics import catalog
 from calcli.metrics.clustered import NO_CLUSTERS
 from calcli.reporting import facts
 from calcli.reporting.facts import FLOOR, JsonObject, Pair
-from calcli.reporting.typesetting import NOTHING, decimals, interval, number, p_value, signed
+from calcli.reporting.typesetting import (
+    NOTHING,
+    RowKind,
+    Table,
+    decimals,
+    interval,
+    number,
+    p_value,
+    signed,
+)
 from calcli.reports.schema import RAW, Difference, MetricValue, ScoreRow, ScoreSource
 
 if TYPE_CHECKING:
@@ -169,39 +178,6 @@ def missing(scores: Sequence[ScoreRow]) -> list[str]:
         (metric if len(names) == len(scores) > 1 else f"{metric} of {', '.join(names)}") + f": {reason}"
         for (metric, reason), names in whose.items()
     ]
-
-
-RowKind: TypeAlias = Literal["under", "empty", "off", "chosen"]
-
-
-class Table(NamedTuple):
-    """Lines of cells below a header, which the screen, the page and Markdown each write in their own way."""
-
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-    words: int = 1
-    """The number of columns with words; the columns after them have numbers."""
-
-    kinds: Mapping[int, RowKind] = MappingProxyType({})
-    """The special rows: floors and p-values ``under`` the metric above them, ``empty`` rows without any number, groups
-    that are ``off`` beyond chance, the ``chosen`` method.
-    """
-
-    @classmethod
-    def of_columns(cls, columns: Iterable[tuple[str, Sequence[str]]]) -> Table:
-        """A table without a title, of columns with their headers."""
-        header, cells = zip(*columns, strict=True)
-        return cls("", [*header], [[*row] for row in zip(*cells, strict=True)])
-
-    def first(self, columns: int) -> Table:
-        """The table with its first columns alone."""
-        return self._replace(header=self.header[:columns], rows=[row[:columns] for row in self.rows])
-
-    def without(self, column: int) -> Table:
-        """The table without one of its columns."""
-        header, *rows = [[*row[:column], *row[column + 1 :]] for row in (self.header, *self.rows)]
-        return self._replace(header=header, rows=rows)
 
 
 def by_metric(found: Findings, extra: int = 2) -> Table:
@@ -412,23 +388,3 @@ def rejection(report: Report) -> Iterator[Table]:
             place = f"{x:.0%}" if by == "rate" else f"{x:.1f}"
             rows.append([place, *(number(errors[score], 4) for score in scores)])
         yield Table(title, [first, *scores], rows, 0)
-
-
-def every(report: Report) -> Iterator[Table]:
-    """All tables of a report: its numbers (of `compare`, a method a line), the groups, the changes."""
-    from calcli.reporting import segments
-
-    if report.command == "estimate":
-        from calcli.reporting import estimates
-
-        yield from estimates.tables(report)
-        return
-    if report.command == "compare":
-        yield leaderboard(report, list(report.definitions))
-    else:
-        yield by_metric(Findings.of_report(report))
-        yield from versus(report)
-    yield from by_group(report)
-    yield from (shown for _, shown in segments.tables(report))
-    if (changes := since(report)) is not None:
-        yield changes[0]

@@ -1,8 +1,10 @@
-"""The setting of numbers, values and sentences, on a screen as on a page."""
+"""The setting of numbers, values, sentences and tables, on a screen as on a page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
 
 GLUE = "\0"
 """A space at which no line ends."""
@@ -64,3 +66,36 @@ def interval(lo: float | None, hi: float | None, digits: int) -> str:
 
 def _fewer(value: float, digits: int) -> int:
     return digits if abs(value) < 100 else 1
+
+
+RowKind: TypeAlias = Literal["under", "empty", "off", "chosen"]
+
+
+class Table(NamedTuple):
+    """Lines of cells below a header, which the screen, the page and Markdown each write in their own way."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    words: int = 1
+    """The number of columns with words; the columns after them have numbers."""
+
+    kinds: Mapping[int, RowKind] = MappingProxyType({})
+    """The special rows: floors and p-values ``under`` the metric above them, ``empty`` rows without any number, groups
+    that are ``off`` beyond chance, the ``chosen`` method.
+    """
+
+    @classmethod
+    def of_columns(cls, columns: Iterable[tuple[str, Sequence[str]]]) -> Table:
+        """A table without a title, of columns with their headers."""
+        header, cells = zip(*columns, strict=True)
+        return cls("", [*header], [[*row] for row in zip(*cells, strict=True)])
+
+    def first(self, columns: int) -> Table:
+        """The table with its first columns alone."""
+        return self._replace(header=self.header[:columns], rows=[row[:columns] for row in self.rows])
+
+    def without(self, column: int) -> Table:
+        """The table without one of its columns."""
+        header, *rows = [[*row[:column], *row[column + 1 :]] for row in (self.header, *self.rows)]
+        return self._replace(header=header, rows=rows)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from calcli.diagrams.captions import caption, means, p_text, told
 from calcli.reporting.facts import JsonObject
-from calcli.reporting.tables import Findings, Table, part_of
-from calcli.reporting.typesetting import NOTHING, decimals, glued, interval, number, signed, spelled
+from calcli.reporting.tables import Findings, part_of
+from calcli.reporting.typesetting import NOTHING, Table, decimals, glued, interval, number, signed, spelled
 from calcli.reports.schema import RAW
 
 if TYPE_CHECKING:

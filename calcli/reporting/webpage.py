@@ -15,8 +15,8 @@ from calcli.diagrams.charts import curve_charts
 from calcli.diagrams.curves import Curve
 from calcli.models.calibrator import CalibratorModel
 from calcli.reporting import decisions, estimates, facts, segments, tables, verdict
-from calcli.reporting.tables import Findings, Table
-from calcli.reporting.typesetting import GLUE, glued, number
+from calcli.reporting.tables import Findings
+from calcli.reporting.typesetting import GLUE, Table, glued, number
 from calcli.reporting.verdict import Verdict
 from calcli.reports.schema import Report
 

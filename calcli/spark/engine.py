@@ -39,9 +39,9 @@ from calcli.spark.session import (
     with_units,
 )
 from calcli.tables.arrays import numbers
-from calcli.tables.binding import label_column, with_scale
+from calcli.tables.binding import with_scale
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.labels import MOST
+from calcli.tables.labels import MOST, label_column
 from calcli.tables.passes import Pass, Passed, add_up
 from calcli.tables.source import Source
 from calcli.tables.weights import WeightSums

@@ -18,7 +18,8 @@ from calcli.errors import FitError, UsageError
 from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, Sums
-from calcli.methods.calibrator import FittedMethod, PostProcessing
+from calcli.methods.calibrator import FittedMethod
+from calcli.methods.post_processing import PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics.catalog import MetricSpec
 from calcli.models.held_out import Holdout, KeyedFolds

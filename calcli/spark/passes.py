@@ -23,7 +23,8 @@ from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits
 from calcli.diagrams.curves import Kind
 from calcli.methods import calibrator
 from calcli.methods.base import Params, Sums
-from calcli.methods.calibrator import FittedMethod, PostProcessing
+from calcli.methods.calibrator import FittedMethod
+from calcli.methods.post_processing import PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Folds, Options, Scored

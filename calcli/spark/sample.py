@@ -18,7 +18,8 @@ import polars as pl
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.export.dialects import find, quoted
 from calcli.listener import Listener, stage
-from calcli.methods.calibrator import PLAIN, FittedMethod
+from calcli.methods.calibrator import FittedMethod
+from calcli.methods.post_processing import PLAIN
 from calcli.metrics.base import Options
 from calcli.models.auto import Evidence
 from calcli.models.held_out import Holdout

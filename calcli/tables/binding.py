@@ -10,23 +10,31 @@ from typing import Literal, TypeAlias
 import numpy as np
 import polars as pl
 
-from calcli.errors import DataError, UsageError, available, nearest, unknown_name
+from calcli.errors import DataError, UsageError, unknown_name
 from calcli.numeric.links import probabilities
 from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import NO_FLAGS, NO_SCORE, Binding, Dropped, Feature, Flags, Label, Score
 from calcli.tables.checks import encode
 from calcli.tables.features import UNIT, find_features, known_features, words_among_numbers
-from calcli.tables.labels import Labels, as_class, check_seen, distinct_labels, parse_classes, positive_class
+from calcli.tables.labels import (
+    LABEL_NAMES,
+    MOST_CLASSES,
+    Labels,
+    as_class,
+    check_seen,
+    distinct_labels,
+    label_column,
+    parse_classes,
+    positive_class,
+)
 from calcli.tables.names import note_on_names, with_names
 from calcli.tables.paths import reading
 from calcli.tables.scores import (
     DOUBTFUL,
-    LOOKED_AT,
     STEMS,
     Candidate,
     ClassSpec,
     FirstRows,
-    OtherTableError,
     find_scores,
     fitted_score,
     named_score,
@@ -35,14 +43,7 @@ from calcli.tables.scores import (
 from calcli.tables.source import Source, call_in, hint_inside
 from calcli.tables.weights import WeightSums, halves
 
-LABEL_NAMES = ("label", "y", "target", "class", "y_true", "actual", "labels")
-LATE_LABEL_NAMES = ("y_test", "y_val", "y_valid", "actuals", "true_label", "ground_truth", "truth", "outcome")
-"""Names that count in any case, as those above do in another case than theirs, where no column has one of those."""
-
 AGREEMENT = 1e-6
-
-MOST_CLASSES = 50
-"""Whole numbers with more distinct values than this are amounts, unless flags say otherwise."""
 
 MOST_LISTED = 5
 """The largest number of columns that a note lists."""
@@ -393,51 +394,6 @@ def _find_named(source: Source, flags: Flags, known: Binding | None) -> None:
         )
     if flags.positive is not None and positive_class(labels, flags.positive) != known.positive:
         raise UsageError(f"--positive: the artifact's positive class is {known.positive}, and cannot change")
-
-
-def label_column(
-    names: Sequence[str], flags: Flags, known: Binding | None, *, need: bool, source: Source | None = None
-) -> str | None:
-    """The label: the flag's, the artifact's, or without an artifact a column with one of the usual names.
-
-    With its `source` no column is suggested whose values are no labels.
-    """
-    if flags.label is not None:
-        return flags.label
-    if known is not None and known.label is not None:
-        if known.label in names or not need:
-            return known.label if known.label in names else None
-        other = next((name for name in LABEL_NAMES if name in names), nearest(known.label, names) or "COL")
-        raise OtherTableError(
-            f"no column {known.label!r}, the label that the artifact was fitted with; {available(names)}",
-            hint=f"if it has another name here, use --label {other}",
-        )
-    usual = [name for name in LABEL_NAMES if name in names] or [
-        name for name in names if name.lower() in (*LABEL_NAMES, *LATE_LABEL_NAMES)
-    ]
-    if len(usual) == 1:
-        return usual[0]
-    if not need:
-        return None
-    if usual:
-        raise DataError(f"the label could be {' or '.join(map(repr, usual))}", hint=f"choose with --label {usual[0]}")
-    meant = [match for name in LABEL_NAMES if (match := nearest(name, names)) is not None]
-    meant = [name for name in meant if source is None or _could_be_label(source, name)]
-    hint = f"did you mean {meant[0]!r}? use --label {meant[0]}" if meant else "name it with --label COL"
-    raise DataError(f"no label column; {available(names)}", hint=hint)
-
-
-def _could_be_label(source: Source, name: str) -> bool:
-    """Whether the first rows hold few distinct values, each in many of them, and no numbers with fractions."""
-    with reading(source.name):
-        values = source.typed([name]).head(LOOKED_AT).collect(engine="streaming")[name]
-    if (
-        values.dtype.is_nested()
-        or values.dtype.is_temporal()
-        or values.n_unique() > max(2, min(MOST_CLASSES, len(values) // 10))
-    ):
-        return False
-    return not values.dtype.is_numeric() or bool((values == values.cast(pl.Float64).floor()).all())
 
 
 def _check_roles(binding: Binding) -> None:

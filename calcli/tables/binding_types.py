@@ -7,7 +7,7 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from calcli.batch import Role
-from calcli.errors import UsageError, check_choices
+from calcli.errors import DataError, UsageError, check_choices
 from calcli.tables.weights import UNSCALED, WeightKind, WeightScale
 
 Label: TypeAlias = bool | int | str
@@ -222,3 +222,7 @@ class Binding:
             raise ValueError("the binding has classes that cannot be told apart")
         if self.binary and self.positive not in self.classes:
             raise ValueError("the binding's positive class is none of its classes")
+
+
+class OtherTableError(DataError):
+    """A table lacks the label or the score that an artifact was fitted with."""

@@ -1,4 +1,4 @@
-"""Classes: the distinct labels of a table, and which of two is the positive one."""
+"""Labels: the column that holds them, its distinct values, and which of two is the positive one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from calcli.errors import DataError, UsageError, available, unknown_name
-from calcli.tables.binding_types import Label, LabelType
+from calcli.errors import DataError, UsageError, available, nearest, unknown_name
+from calcli.tables.binding_types import Binding, Flags, Label, LabelType, OtherTableError
+from calcli.tables.paths import reading
 from calcli.tables.source import Source
 from calcli.tables.text import TEXT_TYPES, cast_text, infer_schema
+
+LABEL_NAMES = ("label", "y", "target", "class", "y_true", "actual", "labels")
+LATE_LABEL_NAMES = ("y_test", "y_val", "y_valid", "actuals", "true_label", "ground_truth", "truth", "outcome")
+"""Names that count in any case, as those above do in another case than theirs, where no column has one of those."""
+
+MOST_CLASSES = 50
+"""Whole numbers with more distinct values than this are amounts, unless flags say otherwise."""
+
+LOOKED_AT = 10_000
+"""The number of rows that tell whether a column could be a label, or a score."""
 
 MOST = 10_000
 """The largest number of classes."""
@@ -162,3 +173,48 @@ def positive_class(labels: Labels, flag: str | None) -> Label | None:
         f"which of the classes {texts[0]!r} and {texts[1]!r} is the positive one?",
         hint=f"use --positive {texts[0]} or --positive {texts[1]}",
     )
+
+
+def label_column(
+    names: Sequence[str], flags: Flags, known: Binding | None, *, need: bool, source: Source | None = None
+) -> str | None:
+    """The label: the flag's, the artifact's, or without an artifact a column with one of the usual names.
+
+    With its `source` no column is suggested whose values are no labels.
+    """
+    if flags.label is not None:
+        return flags.label
+    if known is not None and known.label is not None:
+        if known.label in names or not need:
+            return known.label if known.label in names else None
+        other = next((name for name in LABEL_NAMES if name in names), nearest(known.label, names) or "COL")
+        raise OtherTableError(
+            f"no column {known.label!r}, the label that the artifact was fitted with; {available(names)}",
+            hint=f"if it has another name here, use --label {other}",
+        )
+    usual = [name for name in LABEL_NAMES if name in names] or [
+        name for name in names if name.lower() in (*LABEL_NAMES, *LATE_LABEL_NAMES)
+    ]
+    if len(usual) == 1:
+        return usual[0]
+    if not need:
+        return None
+    if usual:
+        raise DataError(f"the label could be {' or '.join(map(repr, usual))}", hint=f"choose with --label {usual[0]}")
+    meant = [match for name in LABEL_NAMES if (match := nearest(name, names)) is not None]
+    meant = [name for name in meant if source is None or _could_be_label(source, name)]
+    hint = f"did you mean {meant[0]!r}? use --label {meant[0]}" if meant else "name it with --label COL"
+    raise DataError(f"no label column; {available(names)}", hint=hint)
+
+
+def _could_be_label(source: Source, name: str) -> bool:
+    """Whether the first rows hold few distinct values, each in many of them, and no numbers with fractions."""
+    with reading(source.name):
+        values = source.typed([name]).head(LOOKED_AT).collect(engine="streaming")[name]
+    if (
+        values.dtype.is_nested()
+        or values.dtype.is_temporal()
+        or values.n_unique() > max(2, min(MOST_CLASSES, len(values) // 10))
+    ):
+        return False
+    return not values.dtype.is_numeric() or bool((values == values.cast(pl.Float64).floor()).all())

@@ -13,8 +13,8 @@ import polars as pl
 from calcli.batch import FloatArray
 from calcli.errors import DataError, UsageError, available, nearest, unknown_name
 from calcli.tables.arrays import numbers
-from calcli.tables.binding_types import Flags, Label, Score, ScoreKind
-from calcli.tables.labels import Labels, class_text, positive_class
+from calcli.tables.binding_types import Flags, Label, OtherTableError, Score, ScoreKind
+from calcli.tables.labels import LOOKED_AT, Labels, class_text, positive_class
 from calcli.tables.paths import reading
 from calcli.tables.scales import ENOUGH, SOME, outside
 from calcli.tables.source import Source, call_in
@@ -39,18 +39,11 @@ columns of these names stay features."""
 VECTOR = ["type", "size", "indices", "values"]
 """The fields of a vector of Spark's machine learning, as Parquet has it."""
 
-LOOKED_AT = 10_000
-"""The number of rows that tell whether a column could be a score."""
-
 INTEGER = re.compile(r"-?(0|[1-9]\d*)")
 
 
 class NoScoreError(DataError):
     """There is no score column, by flag or by name."""
-
-
-class OtherTableError(DataError):
-    """A table lacks the label or the score that an artifact was fitted with."""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from calcli.numeric.links import against_rest, scores
 from calcli.reports.groups import groups, numbers, ranks, units_of, values_of
 from calcli.reports.measuring import class_names, raw_probabilities
 from calcli.tables.arrays import UNKNOWN
-from calcli.tables.binding import bind, bind_unscored, label_column
+from calcli.tables.binding import bind, bind_unscored
 from calcli.tables.binding_types import Binding
+from calcli.tables.labels import label_column
 from calcli.tables.load import Loaded, load
 from calcli.tables.scores import STEMS
 from calcli.tables.source import Source

@@ -47,8 +47,7 @@ from calcli.reports.measuring import (
 )
 from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
 from calcli.tables.binding import bind
-from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.scores import OtherTableError
+from calcli.tables.binding_types import Binding, Flags, OtherTableError
 from calcli.tables.source import Source
 from calcli.verbs.drift import DriftRows, drift_baseline_of
 from calcli.verbs.drift_log import DriftLog

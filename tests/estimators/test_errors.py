@@ -17,7 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.utils import get_tags
 
 import calcli
-from calcli.cli import options
+from calcli.cli import decision_options, options
 from calcli.estimators.value_errors import in_python
 
 RNG = np.random.default_rng(0)
@@ -96,7 +96,8 @@ def test_an_ensemble_refuses_what_is_no_choice(given: dict[str, Any]) -> None:
 
 
 def test_no_flag_is_left_in_a_message() -> None:
-    flags = set(re.findall(r"--[a-z][a-z-]*", Path(options.__file__).read_text()))
+    declared = [Path(str(module.__file__)).read_text() for module in (options, decision_options)]
+    flags = set(re.findall(r"--[a-z][a-z-]*", "".join(declared)))
     assert {"--holdout", "--bad-rows", "--weight-kind", "--set"} <= flags
     for text in (f"try {flag} none, {flag} a.b=1 or {flag}" for flag in flags):
         assert "--" not in in_python(text)

@@ -15,6 +15,7 @@ from calcli.batch import Batch, SamplingUnits
 from calcli.errors import CalcliError
 from calcli.methods import calibrator, catalog, start
 from calcli.methods.calibrator import FittedMethod
+from calcli.methods.one_vs_rest import bound_method
 from calcli.methods.spec import MethodSpec
 from calcli.models.held_out import Holdout, predict_held_out, split_rows
 from calcli.numeric.links import probabilities, scores
@@ -195,7 +196,7 @@ def test_a_weight_of_two_is_the_row_twice(row: MethodSpec, classes: int) -> None
     batch = ordinary(400, classes, weighted=True)
     repeated = batch.take(np.repeat(np.arange(400), batch.weights.astype(int)))
     plain = Batch(repeated.score, repeated.label, None, repeated.features)
-    method = calibrator.bound_method(row, classes)
+    method = bound_method(row, classes)
     outputs = []
     for rows in (batch, plain):
         state = calibrator.fit(row, rows, params).state
@@ -218,7 +219,7 @@ def test_a_soft_label_is_the_rows_that_its_share_is_of(row: MethodSpec, quarters
     hard = replace(batch.take(np.repeat(np.arange(200), 4 // quarters)), label=ones)
     soft = replace(batch.take(np.repeat(np.arange(200), 2)), label=np.tile([1, 0], 200))
     soft = replace(soft, weight=np.column_stack([share, 4 - share]).ravel() / quarters)
-    method, outputs = calibrator.bound_method(row, 2), []
+    method, outputs = bound_method(row, 2), []
     for rows, each in ((soft, 2), (hard, 4 // quarters)):
         state = calibrator.fit(row, replace(rows, units=SamplingUnits(np.arange(len(rows)) // each)), params).state
         outputs.append(method.predict(state, batch, calibrator.NO_SIDE_INPUTS))

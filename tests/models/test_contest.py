@@ -39,23 +39,40 @@ def test_what_is_not_shown_to_be_better_is_not() -> None:
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
 def test_the_evidence_is_a_ratio_of_likelihoods(classes: int) -> None:
-    """That of the pool, whose weights follow from other rows: 20 sqrt(K - 1) times as likely is enough."""
+    """That of the pool, whose weights follow from other rows: 20 sqrt(K - 1) times as likely is enough.
+
+    Half of the rows are of the class that the raw score gives one half, so that nothing is wrong with it by itself.
+    """
     names, asked = [], EVIDENCE + np.log(np.sqrt(classes - 1))
-    for count in range(4, 30):
-        rows = Batch(np.zeros(count if classes == 2 else (count, classes)), np.ones(count, dtype=np.int64))
-        prob = {"identity": np.full(rows.score.shape, 0.5), "platt": np.full(rows.score.shape, 0.9)}
-        if classes > 2:
-            prob = {name: np.where(np.arange(classes) == 1, p, (1 - p) / (classes - 1)) for name, p in prob.items()}
+    for count in range(4, 40, 4):
+        label = np.arange(count) // 2 % 2
+        rows = Batch(np.zeros(count if classes == 2 else (count, classes)), label)
+        raw = np.tile([0.5 - 0.001 * (classes - 2), 0.5, *[0.001] * (classes - 2)], (count, 1))
+        knows = 0.4 * raw + 0.6 * (np.arange(classes) == label[:, None])
+        prob = {"identity": raw, "platt": knows} if classes > 2 else {"identity": raw[:, 1], "platt": knows[:, 1]}
         found = MethodSelection(prob, rows, np.arange(count) % 2, metrics.find("nll"), 5)
         chosen = found.choose()
         mixed = replace(chosen, name="pool")
-        pooled = found.predicted(mixed)
-        nats = float(np.log((pooled if classes == 2 else pooled[:, 1]) / 0.5).sum())
+        nats = float((log_loss(prob["identity"], label) - log_loss(found.predicted(mixed), label)).sum())
         assert (chosen.name == "identity") == (nats < asked)
         assert found.least_gain(mixed) == pytest.approx(asked / count)
         names.append(chosen.name)
     assert names[0] == "identity"
     assert names[-1] != "identity"
+
+
+@pytest.mark.parametrize(("right", "better", "changed"), [(35, 0.895, True), (44, 0.87, False), (35, 0.905, False)])
+def test_of_scores_that_are_known_to_be_wrong_no_more_evidence_is_asked_for(
+    right: int, better: float, changed: bool
+) -> None:
+    """Rows are said to be right with 0.9: 70 of 100 is beyond chance, 88 is not. No change adds more than 1.1 nats."""
+    label = np.tile(np.arange(50) < right, 2) == (np.arange(100) < 50)
+    side = np.arange(100) < 50
+    prob = {name: np.where(side, p, 1.0 - p) for name, p in (("identity", 0.9), ("platt", better))}
+    rows = Batch(np.zeros(100), label.astype(np.int64))
+    found = MethodSelection(prob, rows, np.arange(100) % 5, metrics.find("nll"), 5)
+    assert (log_loss(prob["identity"], rows.labels) - log_loss(prob["platt"], rows.labels)).sum() < EVIDENCE
+    assert (found.choose().name != "identity") == changed
 
 
 def test_of_few_rows_the_luckiest_method_is_not_taken() -> None:

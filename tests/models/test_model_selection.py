@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SamplingUnits, SideInputs
 from calcli.listener import SILENT, Listener
 from calcli.methods import calibrator, catalog
-from calcli.methods.calibrator import PLAIN
+from calcli.methods.post_processing import PLAIN
 from calcli.methods.spec import MethodSpec
 from calcli.models import model_selection, workers
 from calcli.models.held_out import HeldOutPredictions, Holdout, Splits, split_rows
@@ -298,7 +298,7 @@ INTERRUPTED = (
     + """
 from calcli.cli.main import main
 from calcli.methods import catalog
-from calcli.methods.calibrator import PLAIN
+from calcli.methods.post_processing import PLAIN
 from tests.support import misfits
 catalog._SPECS = (*catalog.specs(), misfits.row("behave", nap=sys.argv[1]))
 sys.exit(main(["compare", "train.parquet", "--methods", "platt,behave", "--format", "json"]))

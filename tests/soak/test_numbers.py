@@ -13,7 +13,7 @@ import calcli
 from calcli.batch import Batch
 from calcli.errors import FitError
 from calcli.methods import calibrator, catalog
-from calcli.methods.calibrator import PostProcessing
+from calcli.methods.post_processing import PostProcessing
 from calcli.methods.spec import MethodSpec
 from tests.support.damage import LARGE
 

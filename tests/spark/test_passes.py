@@ -13,7 +13,7 @@ from calcli.batch import Batch
 from calcli.errors import DataError
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import LEAST
-from calcli.methods.calibrator import PLAIN
+from calcli.methods.post_processing import PLAIN
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options

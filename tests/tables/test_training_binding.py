@@ -10,9 +10,10 @@ import polars as pl
 import pytest
 
 from calcli.errors import DataError, UsageError
-from calcli.tables.binding import MOST_CLASSES, bind_unscored
+from calcli.tables.binding import bind_unscored
 from calcli.tables.binding_types import Flags
 from calcli.tables.features import model_features
+from calcli.tables.labels import MOST_CLASSES
 from calcli.tables.load import load
 from calcli.tables.source import open_source
 

@@ -190,18 +190,18 @@ def holds(classes: int) -> Rules:
 def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     model = _unpacked(state)
     prob = model.start.predict(Batch(batch.score))
-    if not len(model.roots):
+    if not len(model.steps.roots):
         return prob
     score = ordered(centred_scores(batch.score, FAR), model.order)
     columns = [coding.of(batch, score) for coding in model.codings]
     rates = np.zeros((len(batch), model.rate.shape[1]))
 
     def work(block: slice) -> None:
-        codes = np.stack([column[block] for column in columns], axis=1, dtype=np.int32)
-        kernels.add_values(codes, model.roots, model.depths, model.packed, model.rate, rates[block])
+        codes = np.stack([column[block] for column in columns], axis=1)
+        kernels.add_values(codes, *model.steps, model.rate, rates[block])
 
     on_threads(work, spans(len(batch), BLOCK))
-    whole = np.concatenate([len(model.roots) - rates, rates], axis=1) if batch.classes == 2 else rates
+    whole = np.concatenate([len(model.steps.roots) - rates, rates], axis=1) if batch.classes == 2 else rates
     whole /= whole.sum(axis=1, keepdims=True)  # rates are kept as float32
     mixed: FloatArray = (1.0 - model.weight) * prob + model.weight * _held(
         whole[:, np.argsort(model.order)], model.added
@@ -212,7 +212,7 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
     model = _unpacked(state)
     prob = formula_of(model.start, score, {})
-    if not len(model.roots):
+    if not len(model.steps.roots):
         return prob
     classes = len(model.order)
     if classes == 2:
@@ -223,7 +223,7 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
     codes = tuple(coding.term(held, features) for coding in model.codings)
     sums = [model.term(codes, values) for values in model.rate.astype(np.float64).T]
     if classes == 2:
-        first = sums[0] / float(len(model.roots))
+        first = sums[0] / float(len(model.steps.roots))
         in_order = [first if model.order[0] == 0 else 1.0 - first]
     else:
         whole = terms.total(sums)
@@ -237,12 +237,12 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
 def explain(state: State) -> tuple[Section, ...]:
     """The importance of each feature for the splits."""
     model = _unpacked(state)
-    if not len(model.roots):
+    if not len(model.steps.roots):
         return (Section("forest", (), (), "No trees: the scaled score is as good."),)
     shares = zip(map(model.name_of, model.codings), state.array("importances").tolist(), strict=True)
     leaves = int((model.nodes[:, kernels.FIRST] == np.arange(len(model.nodes))).sum())
     note = (
-        f"{len(model.roots)} trees with {leaves:,} leaves, mixed with the scaled score at {model.weight:.2f} to "
+        f"{len(model.steps.roots)} trees with {leaves:,} leaves, mixed with the scaled score at {model.weight:.2f} to "
         f"{1.0 - model.weight:.2f}. Importance: the share of the gain of all splits, in percent."
     )
     rows = tuple(sorted(shares, key=lambda item: (-item[1], item[0])))
@@ -258,16 +258,14 @@ class _Model:
     weight: float
     order: IntArray
     codings: Sequence[Coding]
-    roots: kernels.Places
     nodes: kernels.Codes
     rate: NDArray[np.float32]
-    depths: kernels.Places
-    packed: NDArray[np.uint64]
+    steps: kernels.Steps
 
     def term(self, codes: Terms, values: FloatArray) -> Term:
         """The sum of the values of a row's leaves."""
         if len(self.nodes) > WRITTEN:
-            return Trees(codes, self.nodes, self.roots, values)
+            return Trees(codes, self.nodes, self.steps.roots, values)
         made: dict[int, Term] = {}
         for node in reversed(range(len(self.nodes))):  # children come after their parents
             feature, cut, first = self.nodes[node].tolist()
@@ -275,7 +273,7 @@ class _Model:
                 made[node] = Number(float(values[node]))
             else:
                 made[node] = terms.choose(codes[feature] <= float(cut), made[first], made[first + 1])
-        return terms.total([made[int(root)] for root in self.roots])
+        return terms.total([made[int(root)] for root in self.steps.roots])
 
     def name_of(self, coding: Coding) -> str:
         if coding.kind != "score":
@@ -297,10 +295,9 @@ def _unpacked(state: State) -> _Model:
         nodes, rate = _checked(sizes, state.arrays["nodes"], state.arrays["rate"], len(codings))
         if len(state.array("importances")) != len(codings):
             raise ValueError("its features have not one importance each")
-    roots = np.cumsum(sizes) - sizes
     numbers = state.number("added"), state.number("weight")
-    facts = kernels.depths_of(roots, nodes), kernels.packed(nodes)
-    return _Model(start, *numbers, order, codings, roots, nodes, rate, *facts)
+    steps = kernels.steps_of(sizes, nodes, np.result_type(np.uint8, *(coding.dtype for coding in codings)))
+    return _Model(start, *numbers, order, codings, nodes, rate, steps)
 
 
 def _checked(
@@ -309,7 +306,7 @@ def _checked(
     """The nodes and rates, refused where compiled loops would follow them out of the trees."""
     if (sizes < 1).any() or sum(sizes.tolist()) != len(nodes) or nodes.dtype != np.int32 or rate.dtype != np.float32:
         raise ValueError("its trees have not the nodes that they say")
-    if nodes.ndim != 2 or nodes.shape != (len(rate), 3) or not features < kernels.MOST_FEATURES:
+    if nodes.ndim != 2 or nodes.shape != (len(rate), 3):
         raise ValueError("its nodes are not a feature, a cut and a child each")
     feature, cut, first = nodes.T.astype(np.int64)
     number, end = np.arange(len(nodes)), np.repeat(np.cumsum(sizes), sizes)

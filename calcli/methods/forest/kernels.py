@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,14 +24,8 @@ NEVER = 2**31 - 1
 LEAST_GAIN, TIED = 1e-9, 1e-6
 """Less gain than this is rounding; and so is a lead of less than this share, as of cuts that part rows in one way."""
 
-_CUT, _FEATURE = 21, 50
-_NODES, _CUTS = np.uint64((1 << _CUT) - 1), np.uint64((1 << (_FEATURE - _CUT)) - 1)
-"""Where the parts of a packed node begin, and what fits into its lower ones: so many nodes, so great a cut."""
-
-MOST_FEATURES = 1 << (64 - _FEATURE)
-
-STRIDE = 1 << 10
-"""So few rows go through all trees at a time that they stay in the cache."""
+STRIDE = 1 << 8
+"""So few rows go through all trees at a time that they and a tree stay in the cache."""
 
 
 @compiled
@@ -153,41 +149,64 @@ def leaves(codes: Codes, nodes: Codes, rows: Places, out: Codes) -> None:
         out[place] = node
 
 
-def packed(nodes: Codes) -> NDArray[np.uint64]:
-    """Each node as one number, as `add_values` takes it apart: its feature, its cut and its first child."""
-    feature, cut, first = nodes.astype(np.uint64).T
-    whole: NDArray[np.uint64] = feature << np.uint64(_FEATURE) | np.minimum(cut, _CUTS) << np.uint64(_CUT) | first
-    return whole
+class Steps(NamedTuple):
+    """Trees as rows go through them, in types as narrow as they can be."""
+
+    roots: Places
+    depths: Places
+    feature: NDArray[np.unsignedinteger[Any]]
+    cut: NDArray[np.unsignedinteger[Any]]
+    """Of a leaf, the greatest of its type, which no code is above."""
+
+    child: NDArray[np.unsignedinteger[Any]]
+    """The first child, counted from the root."""
+
+
+def steps_of(sizes: Places, nodes: Codes, dtype: np.dtype[np.unsignedinteger[Any]]) -> Steps:
+    """The steps through trees of so many nodes each, for codes of this type."""
+    roots = np.cumsum(sizes) - sizes
+    feature, cut, child = nodes[:, FEATURE], nodes[:, CUT], nodes[:, FIRST] - np.repeat(roots, sizes)
+    return Steps(
+        roots,
+        depths_of(roots, nodes),
+        feature.astype(np.min_scalar_type(feature.max(initial=0))),
+        np.minimum(cut, np.iinfo(dtype).max).astype(dtype),
+        # Not narrower than most need, as each type is compiled anew.
+        child.astype(np.result_type(np.uint16, np.min_scalar_type(child.max(initial=0)))),
+    )
 
 
 @compiled
 def add_values(
-    codes: Codes,
+    codes: NDArray[np.unsignedinteger[Any]],
     roots: Places,
     depths: Places,
-    nodes: NDArray[np.uint64],
+    feature: NDArray[np.unsignedinteger[Any]],
+    cut: NDArray[np.unsignedinteger[Any]],
+    child: NDArray[np.unsignedinteger[Any]],
     values: NDArray[np.float32],
     total: FloatArray,
 ) -> None:
-    """Add the values of each row's leaves in all trees to `total`; `codes` has a line for each row, `nodes` are packed.
+    """Add the values of each row's leaves in all trees to `total`; `codes` has a line for each row.
 
     As a leaf is its own child, all rows take as many steps as the tree is deep, with no branch to predict, and the
     processor works on several rows at once.
     """
     at = np.empty(STRIDE, dtype=np.uint32)
     for start in range(0, len(codes), STRIDE):
-        many = min(STRIDE, len(codes) - start)
+        # Places in slices are never negative, and so the compiler need not ask whether one counts from the end.
+        block, out = codes[start : start + STRIDE], total[start : start + STRIDE]
         for tree in range(len(roots)):
-            at[:many] = roots[tree]
+            root = roots[tree]
+            features, cuts, children, leaves = feature[root:], cut[root:], child[root:], values[root:]
+            at[:] = 0
             for _ in range(depths[tree]):
-                for place in range(many):
-                    node = nodes[at[place]]
-                    code = np.uint64(codes[start + place, node >> np.uint64(_FEATURE)])
-                    above = code > (node >> np.uint64(_CUT)) & _CUTS
-                    at[place] = np.uint32(node & _NODES) + np.uint32(above)
-            for place in range(many):
-                for k in range(total.shape[1]):
-                    total[start + place, k] += values[at[place], k]
+                for row in range(len(block)):
+                    node = at[row]
+                    at[row] = np.uint32(children[node]) + np.uint32(block[row, features[node]] > cuts[node])
+            for row in range(len(block)):
+                for k in range(out.shape[1]):
+                    out[row, k] += leaves[at[row], k]
 
 
 @compiled

@@ -13,8 +13,8 @@ from calcli.methods.trees.compiled import compiled
 
 Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
-COUNTED = 128
-"""So few cuts are all compared with a number, by vector instructions: quicker than branches of a bisection."""
+STRIDE = 1 << 8
+"""So many numbers take each step of a bisection together: none waits for its own last step."""
 
 
 @compiled
@@ -22,15 +22,16 @@ def encode_numbers(
     values: FloatArray, cuts: FloatArray, missing: int, start: int, stop: int, out: Codes, place: int
 ) -> None:
     """The code of each number: how many cuts lie below it, after 0 and that of a missing one, if it has one."""
-    for row in range(start, stop):
-        value = values[row]
-        low, left = 0, len(cuts)
-        while left > COUNTED:
-            half = left // 2
-            if cuts[low + half - 1] < value:
-                low += half
+    below = np.empty(STRIDE, dtype=np.uint64)
+    for first in range(start, stop, STRIDE):
+        own, codes = values[first : min(first + STRIDE, stop)], out[first : min(first + STRIDE, stop)]
+        below[:] = 0
+        left = len(cuts)
+        while left > 0:
+            half = max(left // 2, 1)
+            for row in range(len(own)):
+                passed = cuts[below[row] + np.uint64(half - 1)] < own[row]
+                below[row] += np.uint64(half) * np.uint64(passed)
             left -= half
-        below = 0
-        for cut in range(low, low + left):
-            below += int(cuts[cut] < value)
-        out[row, place] = missing if math.isnan(value) else 1 + missing + low + below
+        for row in range(len(own)):
+            codes[row, place] = np.uint64(missing) if math.isnan(own[row]) else np.uint64(1 + missing) + below[row]

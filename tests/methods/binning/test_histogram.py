@@ -13,6 +13,7 @@ from calcli.batch import Batch
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import ParamValue
 from calcli.methods.binning.histogram import Bbq, Histogram, bin_counts
+from calcli.methods.post_processing import PostProcessing
 from calcli.numeric.links import logit
 from tests.support.cases import ordinary
 from tests.support.methods import fitted, repeated
@@ -66,7 +67,7 @@ def test_rates_are_held_within_what_their_rows_support() -> None:
     model = fitted("histogram", Batch(z, label), bins=10)
     average = (label.sum() + 1) / 102
     expected = np.array([0, 1, 2, 3, 4, 6, 7, 8, 9, 10]) / 10
-    exact = model.with_post_processing(calibrator.PostProcessing(exact=True)).predict(Batch(z))[5::10]
+    exact = model.with_post_processing(PostProcessing(exact=True)).predict(Batch(z))[5::10]
     np.testing.assert_allclose(exact, expected, atol=1e-12)
     expected[0], expected[-1] = 2 * average / 12, 1 - 2 * (1 - average) / 12
     np.testing.assert_allclose(model.predict(Batch(z))[5::10], expected, atol=1e-12)

@@ -12,11 +12,12 @@ from sklearn.metrics import homogeneity_score
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.errors import DataError, FitError, UsageError
-from calcli.methods import calibrator, catalog
+from calcli.methods import catalog
 from calcli.methods.base import Chosen
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.clusters import ccl, explanation, partition
 from calcli.methods.clusters.partition import elbow, homogeneity
+from calcli.methods.post_processing import PostProcessing
 from calcli.methods.scaling.linear import Platt
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.losses import log_loss
@@ -76,7 +77,7 @@ def test_the_label_rate_of_one_label_is_jeffreys_unless_the_paper_is_asked_for()
     last, rows = train.take(blob_of(train) == 3), len(train)
     n = len(last)
     assert fitted(train, **HARD).predict(last) == pytest.approx((n + 0.5) / (n + 1))
-    exact = fitted(train, "paper").with_post_processing(calibrator.PostProcessing(exact=True))
+    exact = fitted(train, "paper").with_post_processing(PostProcessing(exact=True))
     assert exact.predict(last) == pytest.approx(1.0)
     assert fitted(train, "paper").predict(last) == pytest.approx(1 - 0.5 / (rows + 1))
 

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray
-from calcli.methods import calibrator, catalog
+from calcli.methods import catalog
 from calcli.methods.mbct import mbct
 from calcli.methods.mbct.boosting import least_by_equation_13, least_by_rows
 from calcli.methods.mbct.coding import learn_codes
+from calcli.methods.one_vs_rest import bound_method
+from calcli.methods.post_processing import PostProcessing
 from calcli.methods.trees import compiled
 from calcli.numeric import losses
 from calcli.numeric.links import GREATEST, LEAST, sigmoid
@@ -409,7 +411,7 @@ def test_state_of_one_fit_is_not_taken_for_that_of_another() -> None:
     train = clicks(2000)
     models = [fitted(train, trees=trees, link="odds", min_rows=40) for trees in (1, 2, 3)]
     first = [model.predict(train) for model in models]
-    again = [calibrator.bound_method(ROW, 2).predict(model.state, train, NO_SIDE_INPUTS) for model in models]
+    again = [bound_method(ROW, 2).predict(model.state, train, NO_SIDE_INPUTS) for model in models]
     assert not np.array_equal(first[0], first[1])
     for one, other in zip(first, again, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
@@ -431,7 +433,7 @@ def test_a_factor_takes_no_row_to_certainty() -> None:
     train, test = factors(8000, 0), factors(20_000, 1)
     model = fitted(train, link="linear", trees=5)
     prob = model.predict(test)
-    exact = model.with_post_processing(calibrator.PostProcessing(exact=True)).predict(test)
+    exact = model.with_post_processing(PostProcessing(exact=True)).predict(test)
     bare = fitted(train, link="linear", trees=5, hold=False).predict(test)
     assert ((exact == 1) & (test.labels == 0)).any()
     assert prob.max() < 0.999
