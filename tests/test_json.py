@@ -89,6 +89,7 @@ def test_reports(arguments: str, here: Path, capsys: pytest.CaptureFixture[str])
         "diagram test.parquet --with m",
         "diagram breeds.csv --class all --kind smooth --bands bootstrap",
         "diagram breeds.csv --kind rejection --bands none",
+        "diagram test.parquet --kind benefit --cost-fp 1 --cost-fn 9 --by age:2",
     ],
 )
 def test_other_answers(arguments: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:

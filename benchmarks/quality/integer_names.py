@@ -78,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--methods", default="effects,mbct,boost")
-    parser.add_argument("--codes", type=int, default=3)
+    parser.add_argument("--codes", type=int, default=6, help="a gain with one code may be a tenth off")
     given = parser.parse_args()
     for line in lines(given.data, given.methods.split(","), given.codes):
         print(line, flush=True)

@@ -43,7 +43,11 @@ PLANTED: dict[str, Where] = {
     "two features, 10 %": {"x1": (0.2533, HIGH), "k1": (1, 1)},
     "two features, 5 %": {"x1": (0.8416, HIGH), "k1": (1, 1)},
     "two features, 2 %": {"x1": (0.2533, HIGH), "k1": (4, 4)},
+    "two features, flat alone, 10 %": {"i0": (0, 0), "k1": (0, 0)},
 }
+FLAT = {"i0": (0, 1), "k1": (0, 0)}
+"""In the last one the gap has the other sign in the other half of these ranges, so that neither feature shows it."""
+
 GAPS = (0.05, 0.1, 0.2)
 
 
@@ -143,6 +147,20 @@ class Outcome(NamedTuple):
     multicalibration: float | None
 
 
+def above(table: Table, gap: float) -> FloatArray:
+    """The rate of rows that are wrong by the gap."""
+    return np.minimum(table.prob + gap, 1.0)
+
+
+def flat(table: Table, gap: float) -> FloatArray:
+    """The rate of rows that are wrong in either part of a feature, each way in a part of another one."""
+    first, second = (table.inside({name: ends}) for name, ends in FLAT.items())
+    one = np.where(table.columns["i0"].values == 0, 1.0, -1.0) * first
+    share = float(second[first].mean())
+    gap_of_row = np.minimum(gap, np.minimum(table.prob, 1.0 - table.prob))
+    return np.clip(table.prob + one * np.where(second, 1.0, -share / (1.0 - share)) * gap_of_row, 0.0, 1.0)
+
+
 def planted(where: Where, gap: float, rows: int, runs: int, limit: float | None) -> Outcome:
     outcomes = []
     errors = []
@@ -150,7 +168,9 @@ def planted(where: Where, gap: float, rows: int, runs: int, limit: float | None)
         rng = np.random.default_rng(1000 + run)
         table = Table.simulated(rng, rows, of_features=run % 2 == 0)
         inside = table.inside(where)
-        label = drawn(rng, np.where(inside, np.minimum(table.prob + gap, 1.0), table.prob))
+        label = drawn(
+            rng, flat(table, gap) if set(where) == set(FLAT) else np.where(inside, above(table, gap), table.prob)
+        )
         segments = found(table, label)
         shared, named, other = 0.0, False, False
         for entry in segments.found:
@@ -203,7 +223,8 @@ NOTE = """
 A table has 20 features. A planted segment counts as found if it shares with a reported one more than half of the rows
 of both, and as named if that has the same features. MCGrad's multicalibration error is "larger" if it is above the 95 %
 quantile of 24 tables with calibrated scores (8 tables a row); its own p-value is below 0.01 for these too. It uses all
-rows at once and names none: it can see more than can be named.
+rows at once and names none: it can see more than can be named. "Flat alone" is wrong the other way where one of the
+features is another one, so that neither shows anything alone; "another segment" is then one of these.
 """
 
 

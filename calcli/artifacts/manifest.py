@@ -42,7 +42,7 @@ CURRENT = 1
 SCHEMA = f"calcli.artifact/{CURRENT}"
 """The format that is written."""
 
-KINDS = ("calibrator", "ensemble", "policy")
+KINDS = ("calibrator", "ensemble", "multi", "policy")
 TASKS = ("binary", "multiclass", "regression")
 CODECS = ("json", "npz", "blob")
 

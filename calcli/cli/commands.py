@@ -25,7 +25,7 @@ def command(names: str) -> Callable[[Command], Callable[..., None]]:
 
 
 @command("""
-    READING COLUMNS ROLES NODE_ID METHOD SET PRESET FOR SIMPLE SIDES EXACT PRIOR_SHIFT CRITERION BUDGET HOLDOUT
+    READING COLUMNS MULTI ROLES NODE_ID METHOD SET PRESET FOR SIMPLE SIDES EXACT PRIOR_SHIFT CRITERION BUDGET HOLDOUT
     RESAMPLE_BY ORDER_BY GUARD METRICS BINNED SEED ARTIFACT_OUTPUT LOCK_TIMEOUT FORMAT SAMPLED DRY_RUN GENERAL
 """)
 def fit(arguments: Arguments, console: Console) -> Answer:
@@ -40,6 +40,7 @@ def fit(arguments: Arguments, console: Console) -> Answer:
     calcli fit train.parquet --method platt --guard nll
     calcli fit train.csv -m histogram --set bins=20 -o clicks.histogram
     calcli fit 'days/*.parquet' -m isotonic -o nightly --label clicked
+    calcli fit comments.csv --multi 'label_*' 'score_*' -o comments
     calcli fit days/ -m platt -o nightly --engine spark
     """
     from calcli.cli.results import fitted
@@ -50,7 +51,7 @@ def fit(arguments: Arguments, console: Console) -> Answer:
 
 
 @command("""
-    ARTIFACT DATA TABLE_OUTPUT INPUT_FORMAT DELIMITER PLACES BAD_ROWS COLUMNS NODE_ID NEW_EDGES OUTPUT_FORMAT
+    ARTIFACT DATA TABLE_OUTPUT INPUT_FORMAT DELIMITER PLACES BAD_ROWS COLUMNS MULTI NODE_ID NEW_EDGES OUTPUT_FORMAT
     REPLACE STREAM COLUMN SCALE EXTRA KEEP MOVED_RATES CLUSTER DRY_RUN GENERAL
 """)
 def apply(arguments: Arguments, console: Console) -> Answer | None:
@@ -73,9 +74,9 @@ def apply(arguments: Arguments, console: Console) -> Answer | None:
 
 
 @command("""
-    READING COLUMNS ROLES NODE_ID EVALUATED_EDGES WITH SCORES VERSUS METRICS ORDERED BINNED CONVENTION MVCE BIN_SIZE
-    IN_SAMPLE BOOTSTRAP RESAMPLE_BY BY AUDIT FIND_SEGMENTS OF_CLASS CLUSTERS_FROM REJECTION BASELINE DRIFT DRIFT_STATE
-    FAIL_IF ALLOW_NULL SEED REPORT_FILE HTML FORMAT CLUSTER GENERAL
+    READING COLUMNS MULTI ROLES NODE_ID EVALUATED_EDGES WITH SCORES VERSUS METRICS ORDERED BINNED CONVENTION MVCE
+    BIN_SIZE IN_SAMPLE BOOTSTRAP RESAMPLE_BY BY AUDIT FIND_SEGMENTS OF_CLASS CLUSTERS_FROM REJECTION BASELINE DRIFT
+    DRIFT_STATE FAIL_IF ALLOW_NULL SEED REPORT_FILE HTML FORMAT CLUSTER GENERAL
 """)
 def evaluate(arguments: Arguments, console: Console) -> Answer:
     """Measure scores before and after calibration.
@@ -110,8 +111,8 @@ def evaluate(arguments: Arguments, console: Console) -> Answer:
 
 
 @command("""
-    READING COLUMNS NODE_ID NEW_EDGES WITH SCORES KIND LEAST MOST AXIS OVERLAY CLASS BY BINS BINNING BANDS
-    PICTURE_OUTPUT PICTURE_FORMAT FORMAT CLUSTER GENERAL
+    READING COLUMNS NODE_ID NEW_EDGES WITH SCORES KIND LEAST MOST CURVE_COST_FP CURVE_COST_FN AXIS OVERLAY CLASS BY
+    BINS BINNING BANDS PICTURE_OUTPUT PICTURE_FORMAT FORMAT CLUSTER GENERAL
 """)
 def diagram(arguments: Arguments, console: Console) -> None:
     """Draw reliability diagrams: predicted probabilities against observed rates.
@@ -125,6 +126,7 @@ def diagram(arguments: Arguments, console: Console) -> None:
     calcli diagram test.parquet --with train.platt --kind smooth
     calcli diagram test.parquet --with train.platt -o reliability.png
     calcli diagram test.parquet --with new --kind benefit --from .05 --to .4
+    calcli diagram test.parquet --with new --kind benefit --cost-fp 1 --cost-fn 20
     calcli diagram test.parquet --with train.platt --kind corp --overlay
     calcli diagram test.parquet --with train.platt --by device
     calcli diagram test.csv --class all -o reliability.html

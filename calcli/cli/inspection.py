@@ -26,6 +26,10 @@ _CONDITIONS = ("if", "at")
 """The columns that say which rows of data a row of a table is about."""
 
 
+_WORDS = {"ensemble": "an ensemble", "multi": "a calibrator of each of several labels", "policy": "a policy"}
+"""The words for kinds of artifacts."""
+
+
 def inspected(inspection: Inspection, most: int | None) -> Answer:
     """An artifact: its manifest, its numbers, its files; or what it learned, `most` rows of each long table."""
     return Answer(partial(_artifact, inspection, most), inspection.to_json)
@@ -33,13 +37,13 @@ def inspected(inspection: Inspection, most: int | None) -> Answer:
 
 def _artifact(inspection: Inspection, most: int | None, screen: Screen) -> list[str]:
     """Method, data, metrics and files of an artifact; ``--format json`` has more."""
-    if inspection.sections:
+    if most is not None and inspection.sections:
         return [line for section in inspection.sections for line in [*_section(section, most, screen), ""]][:-1]
     manifest = inspection.manifest
     numbers = Findings.of_manifest(manifest)
     day, _, time = manifest.created.partition("T")
     when = f"{day} {time[:5]} UTC" if time.endswith("+00:00") else manifest.created
-    what = {"ensemble": "an ensemble", "policy": "a policy"}.get(manifest.kind, "a calibrator")
+    what = _WORDS.get(manifest.kind, "a calibrator")
     title = f"{inspection.path} is {what} ({manifest.method}), fitted {when}"
     lines = wrapped(f"{title} by calcli {manifest.calcli}.", screen.prose)
     if numbers.scores:
@@ -48,6 +52,8 @@ def _artifact(inspection: Inspection, most: int | None, screen: Screen) -> list[
     pairs = [*_decides(manifest), *_learned(inspection), *_shifted(manifest), facts.fit_data(manifest), holdout]
     pairs += [*facts.binding_facts(manifest.binding), *_files(manifest)]
     lines += ["", *fact_list(pairs, screen)]
+    for section in inspection.sections:
+        lines += ["", *_section(section, most, screen)]
     return [*lines, "", *notes(numbers.terms(), screen)] if numbers.scores else lines
 
 

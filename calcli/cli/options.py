@@ -37,7 +37,9 @@ INPUT_FORMAT = source(
 )
 DELIMITER = source("--delimiter LETTER", "The field separator of CSV; by default found in the first line.")
 QUERY = source(
-    "--query SQL", "Read the rows of this SQL query; DATA is postgresql://…, sqlite:///FILE or duckdb:///FILE."
+    "--query SQL",
+    "Read the rows of this SQL query; DATA is postgresql://…, sqlite:///FILE, duckdb:///FILE, or the URL of a database "
+    "that ADBC has a driver for, such as snowflake://….",
 )
 DATA_TABLE = source(
     "--table NAME", "A table of a database: the one to read or, where -o is a database, the one to write."
@@ -77,6 +79,12 @@ RANK = column("--rank COLUMN", "A number on no scale that only ranks, such as a 
 DESCENDING = column("--descending", "With --rank: smaller is likelier, as with a distance.", False)
 POSITIVES = column("--positives COLUMN", "How many of the --trials of a row were positive, in place of --label.")
 TRIALS = column("--trials COLUMN", "How many trials a row stands for, such as impressions.")
+MULTI = column(
+    "--multi LABELS SCORES",
+    "Several labels, each with a score: patterns with one *, 'label_*' 'score_*', that stands for the same in both. "
+    "Scores below 0 are log-odds.",
+    kind=tuple[str, str] | None,
+)
 FEATURES = column("--features A,B,...", "The features that the method may use.", convert=to.names)
 IGNORE = column("--ignore A,B,...", "Columns to ignore.", convert=to.names_or_empty)
 CATEGORIES = column(
@@ -235,6 +243,15 @@ MOST = check(
     bounds=(0.0, 1.0),
     only="diagram",
 )
+CURVE_COST_FP = check(
+    "--cost-fp COST",
+    "With --kind benefit: what a false positive costs; the curve is then in money, around the threshold that follows "
+    "from both costs.",
+    kind=float,
+    bounds=(0, 1e15),
+    only="diagram",
+)
+CURVE_COST_FN = check("--cost-fn COST", "What a false negative costs.", kind=float, bounds=(0, 1e15), only="diagram")
 AXIS = check(
     "--axis auto|prob|logit|log",
     "The scale of the axes; auto takes log where nearly all scores are small, and logit where they are near 1.",
@@ -250,7 +267,8 @@ CLASS = check(
 )
 BANDS = check(
     "--bands KIND",
-    "consistency: where 95 % of the points of a calibrated score would lie; bootstrap: 95 % bootstrap intervals; none.",
+    "consistency: where 95 % of the points of a calibrated score would lie; bootstrap: 95 % intervals of the observed "
+    "rates; none.",
     "consistency",
     kind=Literal["consistency", "bootstrap", "none"],
 )

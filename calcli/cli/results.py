@@ -22,7 +22,7 @@ from calcli.cli.screen import (
     wrapped,
 )
 from calcli.models.policy import IN_PLACE
-from calcli.reporting import decisions, estimates, facts, segments, tables, verdict
+from calcli.reporting import decisions, estimates, facts, labels, segments, tables, verdict
 from calcli.reporting.tables import Findings
 from calcli.reporting.typesetting import GLUE, Table, number, signed
 from calcli.reporting.verdict import DECISIVE, Verdict
@@ -54,7 +54,7 @@ def fitted(result: FitResult) -> Answer:
     more = [facts.holdout_fact(holdout)] if isinstance(holdout, dict) else []
     return of_report(
         report,
-        lambda screen: measured(report, screen, more),
+        lambda screen: [*measured(report, screen, more), *groups(report, screen)],
         beside_path=True,
         below=partial(pictures.small, report.curves),
         path=result.path,
@@ -198,6 +198,7 @@ def measured(report: Report, screen: Screen, more: Sequence[facts.Pair] = (), op
     lines = [*_scarcity(report, screen), *headline(findings, screen, opening)]
     if findings.scores:
         lines += ["", *numbers_table(findings, screen)]
+    lines += _labels(report, screen)
     lines += remarks(tables.missing(findings.scores), screen)
     for each in tables.versus(report):
         lines += _titled(each, [each.title], screen)
@@ -208,6 +209,15 @@ def measured(report: Report, screen: Screen, more: Sequence[facts.Pair] = (), op
         "",
         *notes(findings.terms(), screen),
     ]
+
+
+def _labels(report: Report, screen: Screen) -> list[str]:
+    """Of several labels how many have a lower loss, and a table of them without its interval where it is too wide."""
+    lines = [line for sentence in labels.headline(report) for line in wrapped(sentence, screen.prose)]
+    if (of_labels := labels.table(report)) is not None:
+        shown, rows = widest_fitting((of_labels, of_labels.without(len(of_labels.header) - 2)), screen)
+        lines += ["", screen.bold(shown.title), *rows]
+    return lines
 
 
 def _scarcity(report: Report, screen: Screen) -> list[str]:
@@ -287,8 +297,9 @@ def groups(report: Report, screen: Screen) -> list[str]:
         hidden |= dict.fromkeys(name for name in reversed(each.header) if name not in shown.header)
         lines += ["", screen.bold(each.title), *rows]
     if lines:
+        terms = tables.GROUP_TERMS if report.command != "fit" else ()
         more = [("more", f"{', '.join(hidden)}, on a wider screen or with --format")] if hidden else []
-        lines += ["", *notes([*tables.GROUP_TERMS, *more], screen)]
+        lines += ["", *notes([*terms, *more], screen)]
     return lines
 
 

@@ -97,11 +97,13 @@ def long_rows(report: Report) -> list[list[Cell]]:
         for metric, value in score.metrics.items():
             difference = _values(differences.get((score.name, metric)), _DIFFERENCE)
             rows.append([score.name, None, metric, *_values(value, _VALUE), *difference, *tail])
-    # Numbers within groups, which have no differences.
+    # Numbers within groups, which have differences where each is a label.
     for group in cast("tuple[dict[str, Any], ...]", report.groups):
         place = f"{group['by']}={group['group']}"
         for metric, value in group["metrics"].items():
             numbers = [value[key] for key in _VALUE]
+            change = group.get("differences", {}).get(metric, {})
+            numbers += [change.get(key) for key in _DIFFERENCE]
             rows.append([group["score"], place, metric, *numbers, *[None] * (len(LONG) - len(numbers) - 3)])
     return rows
 

@@ -45,6 +45,9 @@ def no_such_command(name: str, known: list[str], path: str) -> UsageError:
 def _no_such_option(name: str, context: Any, hint: str) -> UsageError:
     if context is None:
         return UsageError(f"no option {name}", hint=hint)
+    if name == "--multi":
+        one = "name one: --label LABEL --prob SCORE, or of an artifact of several 'DIR#LABEL'"
+        return UsageError(f"{context.info_name} takes one label at a time", hint=one)
     known = [option for param in context.command.get_params(context) for option in param.opts if option[:1] == "-"]
     match = nearest(name, [option for option in known if option.startswith("--")])
     if match:

@@ -110,23 +110,44 @@ def _rejecting(curve: Curve) -> Caption:
 def _deciding(curve: Curve) -> Caption:
     """Where decisions by a score are worth more than those without it, or than those by another score."""
     if curve.versus is not None:
-        side = 1.0 if curve.kind == "benefit" else -1.0
-        better, worse = (
-            _stretch(curve, [one.off and way * one.y > 0 for one in curve.points]) for way in (side, -side)
-        )
-        if better or worse:
-            text = f" than {curve.versus}, beyond chance, at thresholds {better or worse}"
-            return Caption("useful" if better else "mixed", "Better" if better else "Worse", text)
-        return Caption("nothing", "No difference", f" from {curve.versus} beyond chance")
+        return _against(curve, curve.versus.removesuffix(f", {curve.group}"))
     if curve.plain:
         return Caption("nothing", "Without a score", "")
+    if curve.kind == "murphy" and curve.error == 0.0:
+        return Caption("nothing", "Lower is better", "")
     if curve.kind == "murphy":
         return Caption("nothing", f"Brier score {curve.error:.4f}", ", twice the area below the curve")
-    rate = curve.rate
-    worth = [one.y > max(0.0, rate - (1.0 - rate) * one.x / (1.0 - one.x)) + 1e-12 for one in curve.points]
+    rate, unit, money = curve.rate, 1.0 if curve.costs is None else float(curve.costs.fn), _money(curve)
+    worth = [one.y > unit * (max(0.0, rate - (1.0 - rate) * one.x / (1.0 - one.x)) + 1e-12) for one in curve.points]
     if not (found := _stretch(curve, worth)):
-        return Caption("mixed", "Not useful", ": no threshold at which it is worth more than acting on all or none")
-    return Caption("useful", "Useful", f": worth more than acting on all or none at thresholds {found}")
+        text = ": no threshold at which it is worth more than acting on all or none"
+        return Caption("mixed", "Not useful", f"{text}{money}")
+    return Caption("useful", "Useful", f": worth more than acting on all or none at thresholds {found}{money}")
+
+
+def _against(curve: Curve, versus: str) -> Caption:
+    """Where decisions by a score are better and worse than those by another one, beyond chance."""
+    side, money = 1.0 if curve.kind == "benefit" else -1.0, _money(curve)
+    better, worse = (_stretch(curve, [one.off and way * one.y > 0 for one in curve.points]) for way in (side, -side))
+    if better and worse:
+        text = f" than {versus}, beyond chance: better at thresholds {better}, worse at thresholds {worse}{money}"
+        return Caption("mixed", "Better and worse", text)
+    if better or worse:
+        text = f" than {versus}, beyond chance, at thresholds {better or worse}{money}"
+        return Caption("useful" if better else "mixed", "Better" if better else "Worse", text)
+    return Caption("nothing", "No difference", f" from {versus} beyond chance{money}")
+
+
+def _money(curve: Curve) -> str:
+    """What decisions by a score save at the threshold of the costs, if there are costs."""
+    if curve.costs is None or curve.plain:
+        return ""
+    at = curve.costs.threshold
+    point = min(curve.points, key=lambda one: abs(one.x - at))
+    if curve.versus is None:
+        return f"; at {at:.2g} it {'saves' if point.y >= 0.0 else 'loses'} {abs(point.y):.3g} per row"
+    ends = "" if point.lo is None or point.hi is None else f" ({point.lo:.3g} to {point.hi:.3g})"
+    return f"; the difference at {at:.2g} is {point.y:.3g} per row{ends}"
 
 
 REACHED = 0.001

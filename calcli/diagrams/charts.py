@@ -94,16 +94,18 @@ def curve_charts(curves: Sequence[Curve], label: str, bands: Bands) -> list[Char
     if curves[0].kind == "rejection":
         return [rejections(curves, label, bands)]
     found: list[Chart] = []
-    for of, group in groupby(curves, key=lambda curve: curve.of):
+    by_threshold = curves[0].by_threshold
+    for (of, rows), group in groupby(curves, key=lambda curve: (curve.of, curve.group if by_threshold else "")):
         members = list(group)
         alone = [curve for curve in members if curve.versus is None]
         name = f" of {label} = {of}" if of is not None and len({curve.of for curve in curves}) > 1 else ""
-        if not curves[0].by_threshold:
+        name += f", {rows}" if rows else ""
+        if not by_threshold:
             found.append(_overlay(members, label))
             continue
         found.append(_by_threshold(alone, f"{THRESHOLD_TITLES[curves[0].kind]}{name}"))
         if apart := [curve for curve in members if curve.versus is not None]:
-            found.append(_differences(apart, f"{found[-1].title}, less that of {apart[0].versus}", bands, found[-1].x))
+            found.append(_differences(apart, f"{found[-1].title}, less that of {alone[0].name}", bands, found[-1]))
     return found
 
 
@@ -146,11 +148,14 @@ def _by_threshold(curves: Sequence[Curve], title: str) -> Chart:
     )
     top = rounded_up(max([1e-6, *(point.y for track in tracks for point in track.points)]))
     low = min([0.0, *(point.y for track in tracks if not track.plain for point in track.points)])
-    return Chart(tracks, *axes(curves[0], ""), x, Axis(top, -top / 5.0 if low < 0.0 else 0.0), title)
+    y, costs = Axis(top, -top / 5.0 if low < 0.0 else 0.0), curves[0].costs
+    marks = () if costs is None else ((costs.threshold, f"where a false positive costs {costs.fp:g}"),)
+    return Chart(tracks, *axes(curves[0], ""), x, y, title, marks=marks)
 
 
-def _differences(curves: Sequence[Curve], title: str, bands: Bands, x: Axis) -> Chart:
-    """How much more decisions by each score are worth, or cost, than those by the first."""
+def _differences(curves: Sequence[Curve], title: str, bands: Bands, above: Chart) -> Chart:
+    """How much more decisions by each score are worth, or cost, than those by the first; `above` has all of them."""
+    x = above.x
     tracks = tuple(Track(curve.score, _inside(curve, x), _noted(curve)) for curve in curves)
     points = [point for track in tracks for point in track.points]
     ends = [0.0, *(end for one in points for end in (one.y, one.lo, one.hi) if end is not None)]
@@ -158,7 +163,8 @@ def _differences(curves: Sequence[Curve], title: str, bands: Bands, x: Axis) -> 
     none = Track("no difference", tuple(Point(at, 0.0, 0.0) for at in (x.begin, x.end)), plain=True)
     band = "" if bands == "none" else "95 % interval of the difference"
     x_name, y_name = axes(curves[0], "")
-    return Chart((*tracks, none), x_name, f"difference in {y_name}", x, y, title, band=band, first=1)
+    y_name = y_name if curves[0].costs is not None else f"difference in {y_name}"
+    return Chart((*tracks, none), x_name, y_name, x, y, title, marks=above.marks, band=band, first=1)
 
 
 def _inside(curve: Curve, x: Axis) -> tuple[Point, ...]:

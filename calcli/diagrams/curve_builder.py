@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Self, get_args
 
 from calcli.diagrams.curve_sums import ALL, TOP, Bars, CurveSums, KeptRows, Rejection, problem
@@ -24,7 +25,7 @@ def curve_sums(
     bins: BinCount = BINS,
     binning: Binning = "width",
     bands: Bands = "consistency",
-    span: tuple[float, float] | None = None,
+    span: Sequence[float] | None = None,
     versus: str | None = None,
 ) -> CurveSums:
     """The accumulator of a curve on the problem `of`; for ``rejection`` that is always the predicted class."""
@@ -46,6 +47,9 @@ class CurveBuilder:
     ----------
     scores
         Their names.
+    groups
+        The groups of rows of which each score has a curve of its own: rows are then added under the scores of the first
+        group, of the second one, and so on.
     names
         The classes, in the order of their index.
     kinds
@@ -53,7 +57,8 @@ class CurveBuilder:
     classes
         Of which classes: names, ``top`` or ``all``. None given: the positive class of two, ``top`` of more.
     span
-        The least and the greatest threshold of net benefit and Murphy's curve; None for all of them.
+        The least and the greatest threshold of net benefit and Murphy's curve, and between them those that must have a
+        point; None for all.
     judged
         Whether the curves have a diagnosis: not on rows that the scores were fitted on.
     """
@@ -65,16 +70,20 @@ class CurveBuilder:
         kinds: Sequence[Kind] = ("reliability",),
         classes: Sequence[str] = (),
         *,
+        groups: Sequence[str] = ("",),
         bins: BinCount = BINS,
         binning: Binning = "width",
         bands: Bands = "consistency",
-        span: tuple[float, float] | None = None,
+        span: Sequence[float] | None = None,
         judged: bool = True,
     ) -> None:
         check_bins(bins)
         check_choice("binning", binning, get_args(Binning))
         check_choice("bands", bands, get_args(Bands))
         places = _chosen(classes, names)
+        self._groups = [group for group in groups for _ in scores]
+        self._beside = len(scores)
+        named = [f"{name}, {group}" if group else name for group in groups for name in scores]
         self._sums = [
             (
                 score,
@@ -87,14 +96,18 @@ class CurveBuilder:
                     binning=binning,
                     bands=bands,
                     span=span,
-                    versus=scores[0] if score else None,
+                    versus=named[self._first(score)] if score > self._first(score) else None,
                 ),
             )
             for kind in kinds
             for of in ([None] if kind == "rejection" else places)
-            for score, name in enumerate(scores)
+            for score, name in enumerate(named)
         ]
         self._gaps = {(score, of): GapSums.empty() for score, of, _ in self._sums if judged}
+
+    def _first(self, score: int) -> int:
+        """The place of the first score of the same group."""
+        return score - score % self._beside
 
     def add(self, scored: Sequence[Scored]) -> None:
         """More rows, under each score."""
@@ -105,7 +118,8 @@ class CurveBuilder:
                 if (score, of) in self._gaps:
                     self._gaps[score, of] += GapSums.of(problems[score, of])
             if isinstance(sums, ThresholdSums):
-                sums.add(problems[score, of], problems[0, of] if score else None)
+                first = self._first(score)
+                sums.add(problems[score, of], problems[first, of] if score > first else None)
             else:
                 sums.add(problems[score, of])
 
@@ -122,9 +136,9 @@ class CurveBuilder:
         found = {key: diagnose(gaps) for key, gaps in self._gaps.items()}
         curves = []
         for score, of, sums in self._sums:
-            curves.append(sums.curve(found.get((score, of))))
-            if isinstance(sums, ThresholdSums):
-                curves += sums.others()
+            more = sums.others() if isinstance(sums, ThresholdSums) else []
+            group = self._groups[score]
+            curves += [replace(curve, group=group) for curve in (sums.curve(found.get((score, of))), *more)]
         return tuple(curves)
 
 

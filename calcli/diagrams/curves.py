@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal, TypeAlias
 
+from calcli.decisions.costs import Costs
 from calcli.diagrams.axis import LEAST, Axis, Scale
 from calcli.metrics.diagnosis import Diagnosis
 from calcli.state import Json
@@ -109,6 +110,12 @@ class Curve:
     rate: float = 0.0
     """Benefit, murphy: the share of positive rows."""
 
+    group: str = ""
+    """The group of rows that it is of, which ends the name of its score; empty for all rows."""
+
+    costs: Costs | None = None
+    """Benefit: what mistakes cost, if `y` is in money."""
+
     overlaid: bool = False
     """Whether it is drawn over the curves of other scores."""
 
@@ -131,6 +138,25 @@ class Curve:
     def by_threshold(self) -> bool:
         """Whether it is over thresholds of decisions."""
         return self.kind in {"benefit", "murphy"}
+
+    @property
+    def name(self) -> str:
+        """The name of the score, without that of its group."""
+        return self.score.removesuffix(f", {self.group}")
+
+    def in_money(self, costs: Costs) -> Curve:
+        """Net benefit, which counts true positives, as what each of them saves: the cost of a false negative."""
+        worth = float(costs.miss)
+        points = (
+            replace(
+                one,
+                y=worth * one.y,
+                lo=None if one.lo is None else worth * one.lo,
+                hi=None if one.hi is None else worth * one.hi,
+            )
+            for one in self.points
+        )
+        return replace(self, points=tuple(points), costs=costs)
 
     @property
     def chance(self) -> bool:
@@ -220,6 +246,8 @@ def axes(curve: Curve, label: str) -> tuple[str, str]:
     """The labels of the x and the y axis."""
     if curve.kind == "rejection":
         return "share of rows rejected, least certain first", f"{curve.loss} of the rows kept"
+    if curve.costs is not None:
+        return "threshold", f"saved per row (a false negative costs {curve.costs.fn:g})"
     if curve.by_threshold:
         return "threshold", "net benefit per row" if curve.kind == "benefit" else "cost of mistakes per row"
     if curve.of is None:
@@ -344,4 +372,4 @@ def band_text(bands: Bands) -> str:
     """The meaning of the bands, in words."""
     if bands == "consistency":
         return "95 % range of a calibrated score"
-    return "95 % bootstrap interval"
+    return "95 % interval"

@@ -16,6 +16,7 @@ from calcli.metrics.diagnosis import Diagnosis
 from calcli.metrics.paired import Z975
 from calcli.metrics.proper import brier_reliability, recalibrated
 from calcli.metrics.tied import TiedScores
+from calcli.numeric.binomial import exact_interval
 from calcli.numeric.bins import totals, weighted_quantiles
 from calcli.numeric.lowess import gathered, shares
 from calcli.numeric.seeded import stream
@@ -118,8 +119,10 @@ class _OfDistinct(CurveSums):
 class Corp(_OfDistinct):
     """The isotonic regression of the labels on the probabilities (Dimitriadis, Gneiting & Jordan 2021).
 
-    The curve is level over each pool of rows and straight between pools. For the band, labels are drawn from the
-    probabilities (consistency) or from the curve (bootstrap), in cells of equal mass, and regressed as they were.
+    The curve is level over each pool of rows and straight between pools. For the band of a calibrated score, labels are
+    drawn from the probabilities, in cells of equal mass, and regressed as they were. The other band is the exact
+    interval of the rate in each pool: labels that are drawn from the curve, and regressed, would lie below it at its
+    lower end and above it at its upper end, because the first pools are those that happen to be low.
     """
 
     kind: ClassVar[Kind] = "corp"
@@ -130,21 +133,25 @@ class Corp(_OfDistinct):
         x = np.union1d(_places(ties), p[np.concatenate([[0], change, change + 1, [len(p) - 1]])])
         y = np.interp(x, p, rate)
         _, pool = np.unique(rate, return_inverse=True)
-        n = totals(pool, ties.weight)[pool][np.clip(np.searchsorted(p, x, side="right") - 1, 0, None)]
-        lo, hi = self._band(x, ties, p)
+        mass = totals(pool, ties.weight)
+        n = mass[pool][np.clip(np.searchsorted(p, x, side="right") - 1, 0, None)]
+        lo, hi = shown = self._band(x, ties)
         off = (n >= FEWEST) & ((y < lo - ROUNDING) | (y > hi + ROUNDING))
-        ends = {"none": None, "consistency": (lo, hi)}
-        shown = ends[self.bands] if self.bands in ends else self._band(x, ties, rate)
-        band = Band(shown, off).unless_chance(diagnosis)
+        if self.bands == "bootstrap":
+            worth = effective_rows(mass, totals(pool, ties.square))
+            pairs = [exact_interval(hits, rows) for hits, rows in zip(np.unique(rate) * worth, worth, strict=True)]
+            lower, upper = np.array(pairs)[pool].T
+            shown = np.interp(x, p, lower), np.interp(x, p, upper)
+        band = Band(None if self.bands == "none" else shown, off).unless_chance(diagnosis)
         error = float(brier_reliability.pooled(ties, Options()) or 0.0)
         return self.curve_of(points_of(x, y, n, band), error, ties.total, diagnosis)
 
-    def _band(self, x: FloatArray, ties: TiedScores, chance: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The ends of the band where labels are drawn with the given chances."""
+    def _band(self, x: FloatArray, ties: TiedScores) -> tuple[FloatArray, FloatArray]:
+        """The ends of the band of curves of labels that are drawn from the probabilities."""
         w = ties.weight
-        mass, prob, square, mean = gathered(POOLED, w, w * ties.prob, ties.square, w * chance)
+        mass, prob, square = gathered(POOLED, w, w * ties.prob, ties.square)
         at, worth = prob / mass, np.maximum(np.rint(effective_rows(mass, square)), 1.0).astype(np.int64)
-        drawn = stream(0, "bands of isotonic curves").binomial(worth, np.clip(mean / mass, 0, 1), (DRAWS, len(mass)))
+        drawn = stream(0, "bands of isotonic curves").binomial(worth, np.clip(at, 0, 1), (DRAWS, len(mass)))
         curves = [np.interp(x, at, isotonic(each / worth, mass)) for each in drawn]
         lo, hi = np.quantile(curves, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)
         return lo, hi

@@ -28,7 +28,7 @@ DASHES = ("", "9 3", "2.5 2.5", "10 3 2.5 3", "5 2", "14 3 2.5 3 2.5 3")
 
 BANDS: dict[Bands, str] = {
     "consistency": "95 % range if calibrated",
-    "bootstrap": "95 % bootstrap interval",
+    "bootstrap": "95 % interval",
     "none": "",
 }
 

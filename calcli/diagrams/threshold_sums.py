@@ -10,6 +10,7 @@ where it ends, so that sums over parts of the rows add up.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -26,10 +27,10 @@ EVERYBODY, NOBODY, BASE_RATE = "act on all", "act on none", "base rate"
 """Decisions without a score, and the score that is the same for all rows."""
 
 
-def thresholds_between(span: tuple[float, float] | None) -> FloatArray:
-    """The thresholds of a curve: even ones, and finer near 0 where no ends are given."""
+def thresholds_between(span: Sequence[float] | None) -> FloatArray:
+    """The thresholds of a curve: even ones, and what is named between the ends; finer near 0 where nothing is named."""
     if span is not None:
-        return np.linspace(*span, 101)
+        return np.union1d(np.linspace(span[0], span[-1], 101), span)
     return np.unique(np.concatenate([np.geomspace(1e-5, 0.1, 61), np.linspace(0.1, 0.99, 90)]))
 
 
@@ -40,9 +41,9 @@ class ThresholdSums(CurveSums):
     """
 
     def __init__(
-        self, score: str, of: str | None, bands: Bands, span: tuple[float, float] | None, versus: str | None = None
+        self, score: str, of: str | None, bands: Bands, span: Sequence[float] | None, versus: str | None = None
     ) -> None:
-        self.thresholds, self.versus = thresholds_between(span), versus
+        self.thresholds, self.versus, self.whole = thresholds_between(span), versus, span is None
         count = len(self.thresholds) + 1
         super().__init__(score, of, bands, np.zeros((2, count)))
         self.square = 0.0
@@ -89,7 +90,7 @@ class ThresholdSums(CurveSums):
         yes, false, no = self.worth()
         y = (yes * positive + false * negative + no * (self.sums[1].sum() - positive)) / total
         band = Band(None, np.zeros(len(y), dtype=np.bool_))
-        error = 2.0 * float(np.trapezoid(y, self.thresholds)) if self.kind == "murphy" else 0.0
+        error = 2.0 * float(np.trapezoid(y, self.thresholds)) if self.kind == "murphy" and self.whole else 0.0
         return self.curve_of(
             points_of(self.thresholds, y, negative + positive, band), error, float(total), rate=self._rate
         )

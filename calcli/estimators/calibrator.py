@@ -175,7 +175,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
             result = same._fitted(rows)
         elif worse:
             warnings.warn(worse[0], CalibrationWarning, stacklevel=3)
-        assert result.model is not None
+        assert isinstance(result.model, CalibratorModel)  # of one label
         self._keep(result.model)
         return self
 

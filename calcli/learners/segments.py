@@ -3,7 +3,8 @@
 The evidence of a segment is the score test of a shift of its log-odds beside a shift of all rows, z^2 with
 z = sum w (y - p) / sqrt(V (1 - V / V_all)) and V the variance of the sum; or, if it is less, that of its own gap. The
 largest z^2 of C conditions is about 2 ln C by chance alone, so that each bound of a condition costs about as much: a
-condition that adds less is left out. What a chosen segment explains is taken off before the next one is looked for, so
+condition that adds less is left out. Two conditions of which neither says anything alone are found by trying all pairs
+of values and of one-sided ranges. What a chosen segment explains is taken off before the next one is looked for, so
 that the segments are different ones.
 """
 
@@ -13,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +42,12 @@ LEAST = 5.0
 
 ALL = 1.0 - 1e-9
 """Segments have less than this share of the variance: what has more is all rows, but for rounding."""
+
+PAIRED, PAIRS, PER_PAIR = 40, 24, 4
+"""Pairs of conditions are tried on up to so many features; so many pairs are kept, and so many of the same features."""
+
+PAIR_ROWS = 1 << 14
+"""Pairs are tried on at most so many rows, evenly spaced."""
 
 STEPS, LONGEST, NEAR = 30, 2.0, 1e-6
 """The most steps to a shift, the longest one, and the one that is the last."""
@@ -118,14 +125,18 @@ class Search:
 
     def segments(self, count: int) -> Iterator[Segment]:
         """Up to so many segments, the one with the greatest evidence first."""
-        odds = self.odds
+        odds, explained = self.odds, self.odds.copy()
         self._put_right(slice(None))
+        pairs = self._pairs()
         for _ in range(count):
-            node = self._best()
+            node = self._best(pairs)
             if node is None:
                 return
             rows = np.flatnonzero(rows_of(self.codes, node.conditions))
             yield Segment(node.conditions, node.worth + self.cost, self._shift(rows, odds[rows]))
+            # What is explained is no gap any more: else a shift of all rows would make it one again.
+            explained[rows] += self._shift(rows, explained[rows])
+            self.gap = self.weight * (self.label - sigmoid(explained))
             self._put_right(rows)
             self._put_right(slice(None))
 
@@ -150,11 +161,44 @@ class Search:
                 break
         return shift
 
-    def _best(self) -> _Node | None:
+    def _pairs(self) -> list[tuple[Condition, ...]]:
+        """The pairs of conditions of the greatest worth, whatever each is worth alone."""
+        step = -(-len(self.label) // PAIR_ROWS)
+        codes = self.codes[:, ::step].astype(np.int64)
+        columns = np.stack([self.residual[::step], self.variance[::step]]) * step
+        choices, inside = self.choices, []
+        for axis in range(min(len(self.axes), PAIRED)):
+            place = np.flatnonzero((choices.axis == axis) & (choices.bounds == 1))
+            bins = np.arange(self.axes[axis].size)
+            inside.append(
+                (place, ((bins >= choices.lo[place, None]) & (bins <= choices.hi[place, None])).astype(float))
+            )
+        found: list[tuple[float, int, int]] = []
+        for (one, (rows, held)), (other, (across, beside)) in combinations(enumerate(inside), 2):
+            size = (held.shape[1], beside.shape[1])
+            cell = codes[one] * size[1] + codes[other]
+            cells = np.stack([totals(cell, column, size[0] * size[1]).reshape(size) for column in columns])
+            excess, variance = held @ cells @ beside.T
+            worth = self._worth(excess, excess, variance, np.int64(2)).ravel()
+            for at in np.argsort(-worth, kind="stable")[:PER_PAIR]:
+                if worth[at] > -np.inf:
+                    found.append((float(worth[at]), int(rows[at // len(across)]), int(across[at % len(across)])))
+        return [(self._condition(one), self._condition(other)) for _, one, other in sorted(found, reverse=True)[:PAIRS]]
+
+    def _paired(self, pair: tuple[Condition, ...]) -> _Node:
+        """A pair on all rows."""
+        rows = rows_of(self.codes, pair)
+        sums = (float(column[rows].sum()) for column in (self.residual, self.gap, self.variance))
+        return _Node(float(self._worth(*map(np.float64, sums), np.int64(2))), pair)
+
+    def _best(self, pairs: Sequence[tuple[Condition, ...]]) -> _Node | None:
         """The segment of the greatest worth."""
         beam, found = [_Node(0.0, ())], dict[tuple[Condition, ...], float]()
-        for _ in range(DEPTH):
-            grown = sorted((node for parent in beam for node in self._grown(parent)), reverse=True)
+        for depth in range(DEPTH):
+            grown = [node for parent in beam for node in self._grown(parent)]
+            if depth == 1:
+                grown += [node for node in map(self._paired, pairs) if node.worth > -math.inf]
+            grown.sort(reverse=True)
             beam = []
             families: Counter[tuple[tuple[Condition, ...], int]] = Counter()
             for node in grown:
@@ -177,17 +221,23 @@ class Search:
                 sums[:, start + 1 : end + 1] = [totals(code, column, end - start) for column in columns]
         sums = np.cumsum(sums, axis=1)
         first, last = choices.starts[choices.axis] + choices.lo, choices.starts[choices.axis] + choices.hi + 1
-        excess, gap, variance = sums[:, last] - sums[:, first]
+        bounds = choices.bounds + sum(one.bounds for one in parent.conditions)
+        worth = self._worth(*(sums[:, last] - sums[:, first]), bounds)
+        worth[np.isin(choices.axis, taken)] = -np.inf
+        held = worth > (parent.worth if parent.conditions else -np.inf)
+        for place in np.argsort(-worth, kind="stable")[: BEAM * FAMILY]:
+            if held[place]:
+                yield _Node(float(worth[place]), (*parent.conditions, self._condition(int(place))))
+
+    def _condition(self, place: int) -> Condition:
+        choices = self.choices
+        return Condition(*(int(one[place]) for one in (choices.axis, choices.lo, choices.hi, choices.bounds)))
+
+    def _worth(self, excess: FloatArray, gap: FloatArray, variance: FloatArray, bounds: IntArray) -> FloatArray:
+        """The evidence of segments with these sums, less what their bounds cost; minus infinity where there is none."""
         with np.errstate(divide="ignore", invalid="ignore"):
             beyond = np.square(excess) / (variance * np.maximum(1.0 - variance / self.all_variance, 1e-9))
             square = np.minimum(beyond, np.square(gap) / variance)
-        bounds = choices.bounds + sum(one.bounds for one in parent.conditions)
-        held = (variance >= self.least) & (excess * gap > 0.0) & ~np.isin(choices.axis, taken)
+        held = (variance >= self.least) & (excess * gap > 0.0)
         held &= variance < self.all_variance * ALL  # a condition of all rows says nothing
-        worth = np.where(held, square - self.cost * (1.0 + MORE * (bounds - 1)), -np.inf)
-        if parent.conditions:
-            held &= worth > parent.worth
-        for place in np.argsort(-worth, kind="stable")[: BEAM * FAMILY]:
-            if held[place]:
-                new = Condition(*(int(one[place]) for one in (choices.axis, choices.lo, choices.hi, choices.bounds)))
-                yield _Node(float(worth[place]), (*parent.conditions, new))
+        return np.where(held, square - self.cost * (1.0 + MORE * (bounds - 1)), -np.inf)

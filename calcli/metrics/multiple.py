@@ -98,14 +98,19 @@ def _by_unit(rows: Scored) -> tuple[float | None, float]:
 
 
 def adjusted(tests: Sequence[tuple[float | None, float | None]], level: float = 0.05) -> tuple[float | None, ...]:
-    """Holm's p-values of a family of tests, each given by its p and its least p; None where it takes no part.
+    """Holm's p-values of the family of some tests, each given by its p and its least p; None for those outside it."""
+    size = family(tests, level)
+    return holm([p if one is not None and one <= level / size else None for p, one in tests])
+
+
+def family(tests: Sequence[tuple[float | None, float | None]], level: float = 0.05) -> int:
+    """The size of the family of some tests, each given by its p and its least p.
 
     With k the least number such that no more than k tests can have a p of at most level / k, those are the family. It
     does not depend on the labels, so that any family chosen like this keeps the level (Tarone 1990).
     """
     least = np.array([one for p, one in tests if p is not None and one is not None])
-    size = next((k for k in range(1, len(least) + 1) if np.count_nonzero(least <= level / k) <= k), 1)
-    return holm([p if one is not None and one <= level / size else None for p, one in tests])
+    return next((k for k in range(1, len(least) + 1) if np.count_nonzero(least <= level / k) <= k), 1)
 
 
 def holm(p: Sequence[float | None]) -> tuple[float | None, ...]:

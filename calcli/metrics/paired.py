@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,9 @@ SHRUNK = 0.75
 them too, and all of it is too much: with 1,000 rows at a rate of 1 % intervals hold in 97.5 % of cases by the whole, in
 95.5 to 96.5 % by three quarters and in 92.5 % by none; where rows are many the three agree."""
 
+LEVEL = 0.95
+"""The probability that an interval covers, where nothing else is asked for."""
+
 Z975 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
 
@@ -48,7 +52,10 @@ _FURTHEST = 1e6
 
 
 class Paired(NamedTuple):
-    """A difference with its 95 % interval and two-sided p-value; None where the rows do not determine them."""
+    """A difference with its interval and two-sided p-value; None where the rows do not determine them.
+
+    The interval has 0 in it if p is greater than 1 - its level: both are of one law.
+    """
 
     value: float | None
     lo: float | None
@@ -118,7 +125,7 @@ class PairedSums:
             none, one, two, three = (float(each.sum()) for each in cubes)
         return cls(int(np.count_nonzero(w)), float(w.sum()), square, total, centre, about, (none, one, two, three))
 
-    def difference(self) -> Paired:
+    def difference(self, level: float = LEVEL) -> Paired:
         """The weighted mean of d, by normal theory corrected for skewness.
 
         Its variance is sum w^2 (d - mean d)^2 / (sum w)^2, times n/(n - 1): the sandwich estimate, which does not
@@ -138,7 +145,8 @@ class PairedSums:
             return Paired(mean, mean, mean, 1.0 if mean == 0.0 else 0.0)
         scale = about**1.5  # 0 where the differences are so small that their squares vanish
         skew = self._about(mean - self.centre)[3] / scale if scale > 0 else 0.0
-        lo, hi, t = skewed(mean, error, skew, Z975)
+        quantile = Z975 if level == LEVEL else NormalDist().inv_cdf(0.5 + level / 2.0)
+        lo, hi, t = skewed(mean, error, skew, quantile)
         return Paired(mean, lo, hi, math.erfc(abs(t) / math.sqrt(2.0)))
 
 
@@ -156,7 +164,7 @@ def _student(normal: float, skew: float) -> float:
     return 3.0 * (math.cbrt(1.0 + skew * (normal - skew / 6.0)) - 1.0) / skew if skew else normal
 
 
-def of_units(total: FloatArray, weight: FloatArray) -> Paired:
+def of_units(total: FloatArray, weight: FloatArray, level: float = LEVEL) -> Paired:
     """The weighted mean of d over rows that belong to units, from the sums of w d and of w over each unit.
 
     The mean is a ratio of two sums over units, with the residuals e = sum w (d - mean). That of a unit with a share h
@@ -169,10 +177,10 @@ def of_units(total: FloatArray, weight: FloatArray) -> Paired:
     mass = float(weight.sum())
     mean = float(total.sum()) / mass
     with np.errstate(divide="ignore", invalid="ignore"):  # a unit that leaves nothing to the others
-        return by_unit(mean, (total - mean * weight) / (1.0 - weight / mass) / mass, weight)
+        return by_unit(mean, (total - mean * weight) / (1.0 - weight / mass) / mass, weight, level)
 
 
-def by_unit(value: float, influence: FloatArray, weight: FloatArray) -> Paired:
+def by_unit(value: float, influence: FloatArray, weight: FloatArray, level: float = LEVEL) -> Paired:
     """An estimate from units, which are what is independent, with its interval and its test of 0.
 
     Its variance is the jackknife's, (G - 1)/G times the sum of squares of the influences f, and Student's t takes the
@@ -189,6 +197,8 @@ def by_unit(value: float, influence: FloatArray, weight: FloatArray) -> Paired:
         Of each unit: by how much the estimate is greater than without the unit.
     weight
         Of each unit, positive.
+    level
+        The probability that the interval covers.
     """
     from scipy.special import stdtr, stdtrit
 
@@ -203,7 +213,7 @@ def by_unit(value: float, influence: FloatArray, weight: FloatArray) -> Paired:
         return Paired(value, value, value, 1.0 if value == 0.0 else 0.0)
     size, freedom = influence / math.sqrt(square), freedom_of(influence, worth)
     skew = float((size**3).sum()) * worth / count
-    lo, hi, t = skewed(value, error, skew, float(stdtrit(freedom, 0.975)))
+    lo, hi, t = skewed(value, error, skew, float(stdtrit(freedom, 0.5 + level / 2.0)))
     return Paired(value, lo, hi, 2.0 * float(stdtr(freedom, -abs(t))))
 
 
@@ -238,7 +248,11 @@ def paired_sums(one: Scored, other: Scored, rows: Callable[[Scored], FloatArray]
 
 
 def paired_difference(
-    a_rows: FloatArray, b_rows: FloatArray, weight: FloatArray | None, units: IntArray | None = None
+    a_rows: FloatArray,
+    b_rows: FloatArray,
+    weight: FloatArray | None,
+    units: IntArray | None = None,
+    level: float = LEVEL,
 ) -> Paired:
     """The weighted mean over rows of a - b.
 
@@ -250,11 +264,14 @@ def paired_difference(
         Non-negative, or None for all ones.
     units
         Which rows belong together, if any do.
+    level
+        The probability that the interval covers.
     """
     if units is None:
-        return PairedSums.of(a_rows, b_rows, weight).difference()
+        return PairedSums.of(a_rows, b_rows, weight).difference(level)
     w = np.ones(len(a_rows)) if weight is None else weight
-    return of_units(*unit_sums(units, w * (a_rows - b_rows), w))
+    total, mass = unit_sums(units, w * (a_rows - b_rows), w)
+    return of_units(total, mass, level)
 
 
 def widened(found: Paired, variance: float) -> Paired:

@@ -234,6 +234,7 @@ def check_reads(source: Source, reads: Sequence[str]) -> None:
 
 KINDS = {
     ("calibrator", "scores"): ("calibrator", "CalibratorModel"),
+    ("multi", "scores"): ("multi", "MultiModel"),
     ("policy", "scores"): ("calibrator", "CalibratorModel"),
     ("policy", "amounts"): ("intervals", "IntervalModel"),
 }
@@ -250,14 +251,17 @@ def model_in(artifact: Artifact) -> Model:
 
 
 Given: TypeAlias = str | Path | Url | Model
-"""An artifact, as a caller names it: a directory, or the model itself."""
+"""An artifact, as a caller names it: a directory, or the model itself; ``DIR#LABEL`` is one of several labels."""
 
 
 def artifact_of(given: Given) -> Artifact:
     """The artifact in a directory, or of a model."""
-    if not isinstance(given, Model):
+    if isinstance(given, Model):
+        return Artifact(given.path or Path(given.name), given.manifest, given.states, given.sha256 or "")
+    directory, mark, label = (given.text if isinstance(given, Url) else str(given)).rpartition("#")
+    if not mark or store.exists(given):
         return store.read(given)
-    return Artifact(given.path or Path(given.name), given.manifest, given.states, given.sha256 or "")
+    return artifact_of(_named("multi", "MultiModel").read(store.read(directory)).member(label))
 
 
 def name_of(given: Given) -> str:

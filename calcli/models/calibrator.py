@@ -83,6 +83,11 @@ class CalibratorModel(Model, ShownInNotebook):
     @classmethod
     def read(cls, artifact: Artifact) -> CalibratorModel:
         manifest, path = artifact.manifest, artifact.path
+        if manifest.kind == "multi":
+            raise ArtifactError(
+                f"{path} holds a calibrator for each of several labels, and this takes one",
+                hint=f"name a label: '{path}#LABEL'; they are in: calcli inspect {path}",
+            )
         if manifest.kind not in ("calibrator", "policy"):
             raise ArtifactError(
                 f"{path} is an {manifest.kind}, not a calibrator", hint="see: calcli uncertainty --help"

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import JsonObject, Manifest
@@ -30,6 +30,9 @@ from calcli.tables.binding_types import Binding
 from calcli.tables.request import ColumnsRequest, Engine, Request
 from calcli.tables.source import Data, Source
 from calcli.version import VERSION
+
+if TYPE_CHECKING:
+    from calcli.models.multi import MultiModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,7 @@ class FitResult:
     path
         The artifact, if it was kept; after a dry run, where it would be.
     model
-        The calibrator, ready to predict; None after a dry run.
+        The calibrator, ready to predict, or those of several labels; None after a dry run.
     report
         Before and after, on held-out rows; None after a dry run.
     refused
@@ -96,7 +99,7 @@ class FitResult:
 
     binding: Binding
     path: Path | Url | None
-    model: CalibratorModel | None = None
+    model: CalibratorModel | MultiModel | None = None
     report: Report | None = None
     refused: str | None = None
 

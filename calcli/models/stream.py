@@ -7,6 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 
 import numpy as np
 import polars as pl
@@ -18,7 +19,7 @@ from calcli.expressions import Term
 from calcli.places import Database, place
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
-from calcli.tables.checks import Mask
+from calcli.tables.checks import Mask, in_any
 from calcli.tables.paths import JSON, SEPARATORS, Format, format_of, writing
 from calcli.tables.records import extended
 from calcli.tables.request import BadRows
@@ -33,7 +34,8 @@ REFUSED = "some rows cannot be used"
 class Computed:
     """The values of added columns for some rows, and which rows could not be used, if any.
 
-    An array of shape (n, K) is K columns. `others` follow them, in types of their own.
+    An array of shape (n, K) is K columns. `others` follow them, in types of their own. `bad` has a column for each
+    added one where a row can be used for some of them.
     """
 
     values: Sequence[FloatArray]
@@ -168,10 +170,11 @@ class ColumnAdder:
         added = pl.DataFrame(dict(zip(self.added.names, columns, strict=True)))
         if computed.bad is not None:
             if watch is not None:
-                watch.count_bad(int(computed.bad.sum()))
+                watch.count_bad(int(in_any(computed.bad).sum()))
             if self.bad_rows == "fail":
                 raise DataError(REFUSED)
-            added = added.select(pl.when(pl.Series(~computed.bad)).then(pl.all()))
+            good = cycle([pl.Series(np.ascontiguousarray(one)) for one in np.atleast_2d(~computed.bad.T)])
+            added = added.select(pl.when(next(good)).then(pl.col(name)) for name in added.columns)
         return added
 
 

@@ -18,7 +18,10 @@ from calcli.errors import UsageError
 OBJECTS = ("s3", "gs", "az", "abfss", "https", "http")
 """The schemes of object stores and of web servers, which are only read."""
 
-DATABASES = ("postgresql", "postgres", "sqlite", "duckdb")
+QUERIED = ("snowflake", "bigquery", "grpc", "grpc+tls", "mysql", "mssql", "redshift", "trino", "databricks")
+"""The schemes of databases that are only read, by a query; those of ``grpc`` speak Flight SQL."""
+
+DATABASES = ("postgresql", "postgres", "sqlite", "duckdb", *QUERIED)
 
 _NO_SECRETS = ("user", "host", "hostaddr", "port", "dbname", "sslmode", "connect_timeout", "application_name")
 """Settings in the URL of a database whose values a message may hold."""
@@ -83,7 +86,8 @@ class Database:
     Attributes
     ----------
     url
-        ``postgresql://…``, ``sqlite:///FILE`` or ``duckdb:///FILE``; ``#TABLE`` at its end names a table.
+        ``postgresql://…``, ``sqlite:///FILE`` or ``duckdb:///FILE``; ``#TABLE`` at its end names a table. Of the others
+        that ADBC has drivers for, as ``snowflake://…``, only a `query` is read.
     query, table
         The rows to read; only a table is written.
     replace
@@ -114,7 +118,9 @@ class Database:
     @property
     def file(self) -> Path | None:
         """The file of a database that is a file."""
-        return None if self.scheme == "postgresql" else Path(unquote(self.url.partition(":///")[2].partition("?")[0]))
+        if self.scheme not in ("sqlite", "duckdb"):
+            return None
+        return Path(unquote(self.url.partition(":///")[2].partition("?")[0]))
 
     @property
     def secrets(self) -> set[str]:

@@ -1,7 +1,8 @@
 """Tables of databases, Delta Lake and Apache Iceberg, fetched into a Parquet file; rows written into a database.
 
 Databases are reached by their ADBC drivers, DuckDB by itself, and every statement runs in a transaction. A transaction
-that reads is never committed, so that no query changes anything; one that writes is committed with the last row.
+that reads is never committed, so that no query changes anything; one that writes is committed with the last row. Those
+that are only queried may have no transactions.
 
 Tables of Delta and Iceberg are read by polars and the library of each in their present version: the files in their
 directories also hold rows that were deleted or replaced.
@@ -13,6 +14,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,11 +23,20 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 
-from calcli.errors import DataError, FileSystemError, UsageError
-from calcli.extras import require
-from calcli.places import Database, Lake, LakeKind, Url, stores
+from calcli.errors import DataError, FileSystemError, MissingExtraError, UsageError
+from calcli.extras import installed, require
+from calcli.places import QUERIED, Database, Lake, LakeKind, Url, stores
 
 _DRIVERS = {"postgresql": "adbc_driver_postgresql", "sqlite": "adbc_driver_sqlite", "duckdb": "duckdb"}
+
+_FLIGHT_SQL = "adbc_driver_flightsql"
+_PACKAGED = {
+    "snowflake": "adbc_driver_snowflake",
+    "bigquery": "adbc_driver_bigquery",
+    "grpc": _FLIGHT_SQL,
+    "grpc+tls": _FLIGHT_SQL,
+}
+"""The packages of databases that are only queried; the drivers of others are installed under the names of schemes."""
 
 _SQLITE_ROWS = {"adbc.sqlite.query.batch_rows": 1 << 16}
 """The first batch decides the types of the columns: the larger it is, the fewer values are seen too late."""
@@ -44,6 +55,8 @@ def fetch_rows(database: Database, target: Path) -> None:
     """Run the query once, and write its rows into a Parquet file."""
     if (database.query, database.table) == (None, None):
         raise UsageError(f"{database} has many tables", hint="choose rows with --query 'select ...' or --table NAME")
+    if database.query is None and database.scheme in QUERIED:
+        raise UsageError(f"{database}: only a query is read", hint="choose rows with --query 'select ...'")
     statement = database.query or f"select * from {_quoted(database)}"
     with _connected(database, write=False) as cursor, _refusals(database, "read"):
         cursor.execute(statement)
@@ -74,6 +87,8 @@ def write_rows(database: Database, schema: pa.Schema, batches: Iterable[pa.Recor
     """Add rows to the table, or replace it, in one transaction; a missing table is made."""
     if database.table is None:
         raise UsageError(f"{database} has many tables", hint="choose the one to write with --table NAME")
+    if database.scheme in QUERIED:
+        raise UsageError(f"{database} is only read", hint="write Parquet, and let the database load it")
     broken: list[BaseException] = []
     with _connected(database, write=True) as cursor, _refusals(database, "write"):
         there = _columns(database, cursor)
@@ -131,16 +146,14 @@ def _identifier(name: str) -> str:
 @contextmanager
 def _connected(database: Database, *, write: bool) -> Iterator[Any]:
     """A cursor in a transaction, which is rolled back at the end unless it was committed."""
-    package = _DRIVERS[database.scheme]
-    require(package, f"{database.scheme}://")
-    connect: Any = _DuckDB if package == "duckdb" else import_module(f"{package}.dbapi").connect
+    connect = _connector(database)
     address: str | Path = database.url if database.file is None else database.file
     if isinstance(address, Path) and not address.is_file():
         if not write:
             raise DataError(f"there is no database {str(address)!r}", hint="a path from / has four slashes")
         if not address.absolute().parent.is_dir():
             raise FileSystemError(f"cannot write {database}: there is no directory {str(address.parent)!r}")
-    with _refusals(database, "reach"):
+    with _refusals(database, "reach"), warnings.catch_warnings(action="ignore"):  # that there are no transactions
         connection = connect(str(address))
     try:
         with connection.cursor() as cursor:
@@ -149,6 +162,46 @@ def _connected(database: Database, *, write: bool) -> Iterator[Any]:
             yield cursor
     finally:
         connection.close()
+
+
+def _connector(database: Database) -> Any:
+    """A function that connects to the address of the database, with the driver that its scheme chooses."""
+    scheme, package = database.scheme, _PACKAGED.get(database.scheme)
+    if scheme in _DRIVERS:
+        require(_DRIVERS[scheme], f"{scheme}://")
+        return _DuckDB if scheme == "duckdb" else import_module(f"{_DRIVERS[scheme]}.dbapi").connect
+    if package is None:
+        require("adbc_driver_sqlite", f"{scheme}://")  # with which the manager of drivers comes
+        return partial(_by_name, scheme)
+    if not installed(package):
+        name = package.replace("_", "-")
+        raise _without_driver(f"the package {name!r}, which is not installed", f"pip install {name}", scheme)
+    dbapi = import_module(f"{package}.dbapi")
+    return dbapi.connect if scheme != "bigquery" else lambda address: dbapi.connect(db_kwargs=_of_bigquery(address))
+
+
+def _by_name(scheme: str, address: str) -> Any:
+    """A connection by a driver that is installed under the name of the scheme."""
+    dbapi = import_module("adbc_driver_manager.dbapi")
+    try:
+        return dbapi.connect(driver=scheme, db_kwargs={"uri": address})
+    except dbapi.Error as error:
+        if f"Could not load `{scheme}`" not in str(error):
+            raise
+        what = f"an ADBC driver, and none is installed under the name {scheme!r}"
+        raise _without_driver(what, f"pip install dbc && dbc install {scheme}", scheme) from None
+
+
+def _without_driver(what: str, install: str, scheme: str) -> MissingExtraError:
+    hint = f"try: {install}; or let the database write Parquet, and read that"
+    return MissingExtraError(f"{scheme}:// needs {what}", hint=hint)
+
+
+def _of_bigquery(address: str) -> dict[str, str]:
+    """The settings of ``bigquery://PROJECT/DATASET``, whose driver takes no address."""
+    project, _, dataset = address.partition("://")[2].partition("?")[0].partition("/")
+    named = {"project_id": project, "dataset_id": dataset}
+    return {f"adbc.bigquery.sql.{name}": value for name, value in named.items() if value}
 
 
 @contextmanager

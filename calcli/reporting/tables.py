@@ -243,6 +243,7 @@ def difference_cells(difference: Difference | Number | None, digits: int) -> lis
 def by_group(report: Report) -> Iterator[Table]:
     """A table for each column and score, with a line for each group."""
     entries: Sequence[Any] = report.groups
+    tests = ["detectable", "p-value"] if report.command != "fit" else []
     for by, score in dict.fromkeys((entry["by"], entry["score"]) for entry in entries):
         chosen = [entry for entry in entries if (entry["by"], entry["score"]) == (by, score)]
         metrics = list(chosen[0]["metrics"])
@@ -255,7 +256,7 @@ def by_group(report: Report) -> Iterator[Table]:
                 *(number(entry["metrics"][name]["value"], digits) for name in metrics),
                 number(entry["detectable"], digits),
                 p_value(entry["p_adjusted"], NOTHING if entry["p"] is None else "too few"),
-            ]
+            ][: 2 + len(metrics) + len(tests)]
             for entry in chosen
         ]
         off: dict[int, RowKind] = {
@@ -263,7 +264,7 @@ def by_group(report: Report) -> Iterator[Table]:
             for place, entry in enumerate(chosen)
             if entry["p_adjusted"] is not None and entry["p_adjusted"] < LEVEL
         }
-        yield Table(f"{score} by {by}", ["", "rows", *metrics, "detectable", "p-value"], rows, 1, off)
+        yield Table(f"{score} by {by}", ["", "rows", *metrics, *tests], rows, 1, off)
 
 
 def since(report: Report) -> tuple[Table, list[str]] | None:

@@ -14,7 +14,7 @@ from calcli.diagrams import page
 from calcli.diagrams.charts import curve_charts
 from calcli.diagrams.curves import Curve
 from calcli.models.calibrator import CalibratorModel
-from calcli.reporting import decisions, estimates, facts, segments, tables, verdict
+from calcli.reporting import decisions, estimates, facts, labels, segments, tables, verdict
 from calcli.reporting.tables import Findings
 from calcli.reporting.typesetting import GLUE, Table, glued, number
 from calcli.reporting.verdict import Verdict
@@ -92,6 +92,11 @@ def webpage(report: Report) -> str:
         board = tables.leaderboard(report, report.definitions)
         without = (paragraph(f"{name} {reason}", "note") for name, reason in tables.without_numbers(report))
         numbers, definitions = [table(board), *without], tables.leaderboard_terms(report, board)
+    elif not findings.scores:
+        title, opening = "Calibration", "".join(paragraph(one, "verdict") for one in labels.headline(report))
+        of_labels = labels.table(report)
+        numbers = [] if of_labels is None else [table(of_labels, caption=of_labels.title)]
+        definitions = findings.terms()
     else:
         advice = verdict.advice(report)
         title, opening = "Calibration", headline(findings) + (paragraph(advice, "verdict") if advice else "")

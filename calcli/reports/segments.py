@@ -20,8 +20,8 @@ from calcli.batch import IntArray
 from calcli.learners.conditions import Axis, Codes, rows_of
 from calcli.learners.segments import Search, Segment
 from calcli.metrics.base import Scored
-from calcli.metrics.multiple import Detectable, adjusted, by_group
-from calcli.metrics.paired import Z975, paired_difference, unit_sums
+from calcli.metrics.multiple import Detectable, by_group, family
+from calcli.metrics.paired import paired_difference, unit_sums
 from calcli.numeric.links import log_odds, softplus
 from calcli.numeric.seeded import stream
 from calcli.reports.groups import TableRows
@@ -95,7 +95,7 @@ class _Tried(NamedTuple):
 
     test: Detectable
     p: float | None
-    """The greater one of the p-values of both tests."""
+    """The greatest of the p-values of all tests."""
 
 
 class _Seen(NamedTuple):
@@ -151,17 +151,17 @@ def find_segments(
             least = math.sqrt(max(segments[-1].square, 0.0)) if len(segments) == count else 0.0
             error = search.error(SHARE)
             seen[place] = _Seen(least, error, error * math.sqrt(len(searched) / len(fresh)))
-    # Corrected together, with intervals as wide as that asks for.
-    quantile = NormalDist().inv_cdf(1.0 - LEVEL / 2.0 / max(1, len(tried)))
-    corrected = adjusted([(one.p, one.test.least) for one in tried])
-    sure = [(p, one) for p, one in zip(corrected, tried, strict=True) if p is not None and p <= LEVEL]
+    # Corrected together, p-values and intervals alike.
+    size = family([(one.p, one.test.least) for one in tried])
+    level, quantile = 1.0 - LEVEL / size, NormalDist().inv_cdf(1.0 - LEVEL / 2.0 / size)
+    sure = [(size * one.p, one) for one in tried if one.p is not None and size * one.p <= LEVEL]
     found, searches = [], []
     names = [candidate.name for candidate in candidates]
     for place, name in enumerate(names):
         of_score = sorted((pair for pair in sure if pair[1].place == place), key=lambda pair: (pair[0], pair[1].p))
         chosen = _different(of_score, coded)[:count]
         for p, one in sorted(chosen, key=lambda pair: -pair[1].gain):
-            found.append(_entry(one, p, names, scores, coded, quantile, of) | {"rows": _count(one.fresh, halved)})
+            found.append(_entry(one, p, names, scores, coded, level, of) | {"rows": _count(one.fresh, halved)})
         entry = {
             "score": name,
             "class": None if of is None else of.name,
@@ -206,8 +206,8 @@ def _search(coded: Coded, score: Scored, searched: IntArray) -> Search:
 def _tries(
     at: tuple[int, int], segments: Sequence[Segment], coded: Coded, score: Scored, fresh: IntArray
 ) -> Iterator[_Tried]:
-    """The tests of segments on the fresh rows: of the gap, and of its difference from the gap of the other rows, both
-    of them but for what the segments before it explain.
+    """The tests of segments on the fresh rows: of the gap, by its law if the score is right and by that of its
+    interval, and of its difference from the gap of the other rows, but for what the segments before it explain.
     """
     rows, codes = score.take(fresh), coded.codes[:, fresh]
     weights, label, total = rows.weights, rows.label.astype(np.float64), rows.total_weight
@@ -221,8 +221,9 @@ def _tries(
             contrast = off * np.where(held, 1.0 / share, -1.0 / (1.0 - share))
             beyond = paired_difference(contrast, np.zeros(len(contrast)), rows.weight, rows.units)
             step = beyond.value or 0.0
-            same_side = step * float(part.weights @ (part.prob - part.label)) > 0.0
-            p = None if beyond.p is None else max(test.p, beyond.p) if same_side else 1.0
+            gap = paired_difference(part.prob, label[held], part.weight, part.units)
+            if beyond.p is not None and gap.p is not None:
+                p = max(test.p, beyond.p, gap.p) if step * (gap.value or 0.0) > 0.0 else 1.0
             off[held] -= step
         odds = log_odds(part.prob)
         lost = softplus(odds + segment.shift) - softplus(odds) - part.label * segment.shift
@@ -246,11 +247,11 @@ def _entry(
     names: Sequence[str],
     scores: Sequence[Scored],
     coded: Coded,
-    quantile: float,
+    level: float,
     of: Judged | None,
 ) -> dict[str, Json]:
     """The entry of a segment: of the score in which it was found, and beside it of the others on the same rows."""
-    numbers = [_numbers(score.take(one.fresh), quantile) for score in scores]
+    numbers = [_numbers(score.take(one.fresh), level) for score in scores]
     conditions = [
         {"feature": coded.axes[each.axis].name, "text": coded.axes[each.axis].text(each)}
         for each in one.segment.conditions
@@ -275,14 +276,9 @@ def _entry(
     return as_json(entry)
 
 
-def _numbers(part: Scored, quantile: float) -> dict[str, float | None]:
+def _numbers(part: Scored, level: float) -> dict[str, float | None]:
     """What is predicted and observed, and the gap, predicted less observed, with its interval."""
     label, total = part.label.astype(np.float64), part.total_weight
-    found = paired_difference(part.prob, label, part.weight, part.units)
+    gap, lo, hi, _ = paired_difference(part.prob, label, part.weight, part.units, level)
     predicted, observed = (float(part.weights @ column) / total for column in (part.prob, label))
-    numbers = {"predicted": predicted, "observed": observed, "gap": found.value}
-    if found.value is None or found.lo is None or found.hi is None:
-        return {**numbers, "lo": None, "hi": None}
-    wider = quantile / Z975
-    lo, hi = (found.value + wider * (end - found.value) for end in (found.lo, found.hi))
-    return {**numbers, "lo": finite(lo), "hi": finite(hi)}
+    return {"predicted": predicted, "observed": observed, "gap": gap, "lo": finite(lo), "hi": finite(hi)}

@@ -84,6 +84,11 @@ def bind(
     task
         Without a score, whether the label is a class or an amount; None decides by its values.
     """
+    if flags.multi is not None:
+        raise UsageError(
+            "--multi is for fit, evaluate and apply, and this takes one label",
+            hint="name it: --label LABEL --prob SCORE, or of an artifact 'DIR#LABEL'",
+        )
     binder = _Binder(source, flags, known, need_label)
     if need_score:
         binding = binder.with_score()

@@ -24,7 +24,8 @@ class Flags:
     and becomes the `prob` of ``exp(logprob)``; `percent` names a probability in percent, and becomes that of
     ``percent(percent)``. `positives` and `trials` name counts: of so many trials of a row so many were positive. `rank`
     names a number on no scale, larger where the positive class is likelier; `descending` makes ``minus(rank)`` of it.
-    `categories` and `numbers` say how features are read, and may be patterns, as ``site_*``.
+    `categories` and `numbers` say how features are read, and may be patterns, as ``site_*``. `multi` names several
+    labels, each with a score of its own, by two patterns, as ``label_*`` and ``score_*``: the star is what pairs them.
     """
 
     label: str | None = None
@@ -42,6 +43,7 @@ class Flags:
     normalise: bool = False
     trials: str | None = None
     rank: str | None = None
+    multi: tuple[str, str] | None = None
     descending: InitVar[bool] = False
     positives: InitVar[str | None] = None
     logprob: InitVar[str | None] = None
@@ -63,6 +65,11 @@ class Flags:
         named = [name for name, column in given.items() if column is not None]
         if len(named) > 1:
             raise UsageError(f"--{named[0]} and --{named[1]} are both given", hint="give only one of them")
+        named += [name for name in ("logit", "label", "trials") if getattr(self, name) is not None]
+        if self.multi is not None and named:
+            raise UsageError(
+                f"--multi names labels and scores, and so does --{named[0]}", hint=f"leave out --{named[0]}"
+            )
         for function, column in (("exp", logprob), ("percent", percent)):
             if column is not None:
                 object.__setattr__(self, "prob", f"{function}({column})")

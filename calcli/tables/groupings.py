@@ -78,6 +78,7 @@ def _binned(source: Source, column: str, size: str) -> Grouping:
             f"--by {column}:{size}: give a number of bins, 2 to {MOST_BINS}", hint=f"try: --by {column}:10"
         )
     bins, name = int(size or BINS), f"{column}:{size or BINS}"
+    name += " bins" * (name in source.stored)  # a column of the table has the name
     values = _values(source, column).cast(pl.Float64)
     with reading(source.name):
         numbers = source.raw.select(values.drop_nulls().drop_nans().alias(column)).collect(engine="streaming")

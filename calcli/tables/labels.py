@@ -13,7 +13,7 @@ from calcli.errors import DataError, UsageError, available, nearest, unknown_nam
 from calcli.tables.binding_types import Binding, Flags, Label, LabelType, OtherTableError
 from calcli.tables.paths import reading
 from calcli.tables.source import Source
-from calcli.tables.text import TEXT_TYPES, cast_text, infer_schema
+from calcli.tables.text import TEXT_TYPES, cast_text, infer_schema, is_present
 
 LABEL_NAMES = ("label", "y", "target", "class", "y_true", "actual", "labels")
 LATE_LABEL_NAMES = ("y_test", "y_val", "y_valid", "actuals", "true_label", "ground_truth", "truth", "outcome")
@@ -24,6 +24,9 @@ MOST_CLASSES = 50
 
 LOOKED_AT = 10_000
 """The number of rows that tell whether a column could be a label, or a score."""
+
+WORDS = 10
+"""Labels are shares if they hold so many different shares for each word."""
 
 MOST = 10_000
 """The largest number of classes."""
@@ -65,6 +68,8 @@ def distinct_labels(source: Source, column: str, *, may_be_soft: bool = False) -
         seen.update(chunk[column].cast(pl.String if dtype in TEXT_TYPES else dtype).unique().drop_nulls().to_list())
         if len(seen) > MOST:
             break
+    if may_be_soft and source.text:
+        _refuse_words(source, column, [str(value) for value in seen])
     labels = _from_text(column, seen, may_be_soft) if source.text else _from_values(column, dtype, seen, may_be_soft)
     if len(seen) > MOST and not labels.soft:  # after the check of the values, whose message is better
         raise DataError(
@@ -73,6 +78,27 @@ def distinct_labels(source: Source, column: str, *, may_be_soft: bool = False) -
     if not labels.values:
         raise DataError(f"the label {column!r} has no value in any row", hint="name the label with --label")
     return labels
+
+
+def _refuse_words(source: Source, column: str, texts: Sequence[str]) -> None:
+    """Refuse a few words among many shares between 0 and 1, which would make every share a class."""
+    values = pl.Series(texts, dtype=pl.String)
+    shares = values.cast(pl.Float64, strict=False)
+    words = values.filter(is_present(values) & shares.is_null())
+    shares = shares.drop_nulls()
+    broken = (shares != shares.floor()) & shares.is_between(0.0, 1.0)
+    if not len(words) or broken.sum() < WORDS * len(words) or not shares.is_between(0.0, 1.0).all():
+        return
+    row = 0
+    for chunk in source.chunks(column):
+        there = chunk[column].is_in(words.to_list()).fill_null(value=False)
+        if there.any():
+            at = int(there.arg_max() or 0)
+            raise DataError(
+                f"the label {column!r} is {chunk[column][at]!r} in row {row + at + 1}, among shares between 0 and 1",
+                hint="correct the row, or leave the cell empty and add --bad-rows null",
+            )
+        row += len(chunk)
 
 
 def _from_values(column: str, dtype: pl.DataType, seen: set[Label | float], may_be_soft: bool) -> Labels:

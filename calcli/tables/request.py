@@ -60,6 +60,7 @@ class ColumnsRequest:
     rank: InitVar[str | None] = None
     descending: InitVar[bool | None] = None
     normalise: InitVar[bool | None] = None
+    multi: InitVar[tuple[str, str] | None] = None
     classes: InitVar[tuple[str, ...] | None] = None  # last, where a request has other classes
 
     def __post_init__(self: _WithFlags, *columns: Any) -> None:  # type: ignore[override]  # one may be hidden

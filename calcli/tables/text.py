@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, zip_longest
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -29,6 +29,8 @@ import pyarrow.csv
 from calcli.errors import DataError
 from calcli.tables.paths import SEPARATORS, Dialect, not_utf8, one_line, reading
 from calcli.tables.scan import LocalFile, refuse_constants, refuse_other_columns, scan_frames
+
+Values = TypeVar("Values", pl.Series, pl.Expr)
 
 BLOCK = 1 << 22
 """The number of bytes that are parsed at a time; a row must fit."""
@@ -353,7 +355,7 @@ def _only_missing(text: pl.Expr, rows: pl.Expr) -> pl.Expr:
     return text.filter(rows & text.is_not_null()).is_in(MISSING).all()
 
 
-def is_present(values: pl.Series) -> pl.Series:
+def is_present(values: Values) -> Values:
     """Which values of a text column of numbers or booleans are not missing."""
     return values.is_not_null() & ~values.is_in(MISSING)
 

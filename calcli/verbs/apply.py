@@ -200,6 +200,8 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
 
     if request.engine != "local" and request.prior_shift is not None:
         raise UsageError("--prior-shift estimate reads all rows first", hint="leave out --engine spark")
+    if request.engine != "local" and model.manifest.kind == "multi":
+        raise UsageError(f"{model.name} is of several labels, and --engine spark takes one", hint=f"{model.name}#LABEL")
     if request.engine != "local":
         return _result(request, *cluster(request.engine).copy_with(columns, model, request, listener), None)
     return _result(request, *_here(request, columns, request.bad_rows, listener, dry_run=request.dry_run))

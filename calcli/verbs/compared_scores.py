@@ -20,6 +20,7 @@ from calcli.reports.measuring import raw_odds, raw_probabilities
 from calcli.reports.schema import RAW, ReportWarning, ScoreSource
 from calcli.tables.binding import bind, bind_score
 from calcli.tables.binding_types import Binding, Feature, Flags
+from calcli.tables.pairs import STAR
 from calcli.tables.request import BadRows, ColumnsRequest, Engine
 from calcli.tables.scales import Scale
 from calcli.tables.scores import NoScoreError
@@ -356,3 +357,23 @@ class EvaluateRequest(ColumnsRequest):
         }
         needs |= {score.name: score.whole_table for score in scores}
         return next((name for name, whole in needs.items() if whole), None)
+
+
+def check_several(request: EvaluateRequest, models: Iterable[Model], columns: Mapping[str, str]) -> None:
+    """Refuse, where several labels are measured, what is about one."""
+    asked = {
+        "--engine": request.engine != "local",
+        "--drift": request.drift,
+        "--baseline": request.baseline,
+        "--audit": request.audit,
+        "--find-segments": request.find_segments,
+        "--rejection": request.rejection,
+        "--edges": request.edges,
+    }
+    asked |= {f"--score {column}": column.count(STAR) != 1 for column in columns.values()}
+    asked |= {f"--with {model.name}": model.manifest.kind != "multi" for model in models}
+    if alone := next((flag for flag, given in asked.items() if given), None):
+        raise UsageError(
+            f"{alone} is about one label, and there are several",
+            hint="evaluate one label: --label LABEL --prob SCORE, and of an artifact --with 'DIR#LABEL'",
+        )

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from calcli import extras
 from calcli.artifacts.strictjson import as_json
+from calcli.decisions.costs import Costs
 from calcli.diagrams.captions import caption
 from calcli.diagrams.charts import MOST_OVERLAID
 from calcli.diagrams.curve_builder import CurveBuilder
@@ -38,6 +39,9 @@ FORMS: tuple[Form, ...] = get_args(Form)
 
 SCHEMA = "calcli.diagram/1"
 
+AROUND = 4.0
+"""Thresholds are drawn at which the odds are up to so many times those of the costs, and down to such a part."""
+
 MOST_GROUPS = 30
 """More pictures than these are too many to look at."""
 
@@ -66,6 +70,9 @@ class DiagramRequest(ColumnsRequest):
         of rows in the picture.
     least, most
         The least and the greatest threshold of ``benefit`` and ``murphy``; of both None, all that matter.
+    cost_fp, cost_fn
+        The costs of a false positive and of a false negative, for ``benefit``: the curve is then in money, at the
+        threshold that follows from the costs and at those around it.
     classes
         Whose probability: names of classes, ``all``, or ``top`` for the class that is predicted. None given: the
         positive class of two, ``top`` of more.
@@ -95,6 +102,8 @@ class DiagramRequest(ColumnsRequest):
     binning: Binning = "width"
     least: float | None = None
     most: float | None = None
+    cost_fp: float | str | None = field(default=None, kw_only=True)
+    cost_fn: float | str | None = field(default=None, kw_only=True)
     axis: Literal["auto", "prob", "logit", "log"] = "auto"
     overlay: bool = False
     classes: tuple[str, ...] = field(default=(), kw_only=True)
@@ -109,14 +118,41 @@ class DiagramRequest(ColumnsRequest):
     master: str | None = None
 
     @property
-    def span(self) -> tuple[float, float] | None:
-        """The thresholds that were asked for; None for all."""
-        if self.least is None and self.most is None:
+    def costs(self) -> Costs | None:
+        """What mistakes cost, if that was said."""
+        given = {"--cost-fp": self.cost_fp, "--cost-fn": self.cost_fn}
+        if all(cost is None for cost in given.values()):
             return None
-        least, most = 0.01 if self.least is None else self.least, 0.99 if self.most is None else self.most
+        for flag, cost in given.items():
+            if cost is None:
+                raise UsageError(f"{flag} is not given", hint="both errors have a cost: --cost-fp 1 --cost-fn 20")
+            if isinstance(cost, str):
+                raise UsageError(f"{flag} {cost}: a curve is of costs that are the same for all rows: give a number")
+            if not cost > 0.0:
+                raise UsageError(f"{flag} {cost:g}: a threshold between 0 and 1 follows from costs above 0")
+        return Costs(*(float(cost) for cost in given.values() if cost is not None))
+
+    @property
+    def span(self) -> tuple[float, ...] | None:
+        """The ends of the thresholds that were asked for, and that of the costs between them; None for all."""
+        costs = self.costs
+        if (self.least, self.most, costs) == (None, None, None):
+            return None
+        ends, at = (0.01, 0.99), [] if costs is None else [costs.threshold]
+        if costs is not None:
+            odds = float(costs.fp) / float(costs.fn)
+            ends = odds / (odds + AROUND), odds / (odds + 1.0 / AROUND)
+        least, most = (
+            end if given is None else given for given, end in zip((self.least, self.most), ends, strict=True)
+        )
         if not 0.0 < least < most < 1.0:
             raise UsageError(f"thresholds from {least:g} to {most:g}: they rise, between 0 and 1")
-        return least, most
+        if at and not least < at[0] < most:
+            raise UsageError(
+                f"thresholds from {least:g} to {most:g}: {at[0]:.3g}, which follows from the costs, is not among them",
+                hint="leave --from and --to out",
+            )
+        return least, *at, most
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +189,7 @@ class DiagramResult:
                 "bins": self.request.bins if bars and self.request.bins != "auto" else None,
                 "binning": self.request.binning if bars else None,
                 "bands": self.request.bands,
+                "costs": None if (costs := self.request.costs) is None else {"fp": costs.fp, "fn": costs.fn},
                 "data": asdict(self.data),
                 "binding": self.binding.to_json(),
                 "curves": by_kind(self.shown),
@@ -176,12 +213,12 @@ class DiagramResult:
 def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResult:
     """Trace the curves of the raw score, of each artifact and of each column; draw them if there is a place for it."""
     check_master(request.engine, request.master)
-    if request.kind in {"benefit", "murphy"} and request.by:
-        raise UsageError(f"--kind {request.kind} is of all rows", hint="leave --by out, or draw some rows alone")
     if request.kind == "rejection" and request.axis != "auto":
         raise UsageError("--kind rejection has no axis of probabilities", hint="leave --axis out")
     if request.kind not in {"benefit", "murphy"} and request.span is not None:
         raise UsageError(f"--kind {request.kind} has no thresholds", hint="leave --from and --to out")
+    if request.kind != "benefit" and request.costs is not None:
+        raise UsageError("--cost-fp and --cost-fn are of --kind benefit", hint="leave them out, or add --kind benefit")
     form = form_of(request.output, request.output_format)
     if form not in (None, "html"):
         extras.require("matplotlib", f"a picture as {form}")
@@ -206,6 +243,8 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
         curves = tuple(replace(curve, overlaid=True) for curve in curves)
     if request.axis != "auto":
         curves = tuple(replace(curve, scale=request.axis) for curve in curves)
+    if (costs := request.costs) is not None:
+        curves = tuple(curve.in_money(costs) if curve.kind == "benefit" else curve for curve in curves)
     if request.by:
         curves = tuple(curve for curve in curves if curve.points)
     binding = replace(binding, features=all_features(tracing.scores))
@@ -246,17 +285,18 @@ def _tracing(
         scores = _without_raw(scores)
     kinds: list[Kind] = [request.kind]
     if every_kind:
-        kinds += [kind for kind in PAGE_KINDS if kind != request.kind and not (request.by and kind == "benefit")]
+        kinds += [kind for kind in PAGE_KINDS if kind != request.kind]
     parts = [by_column(example, binding, column, "--by", MOST_GROUPS) for column in request.by]
     names = [score.name for score in scores]
     count = len(names) * max(1, sum(clusters.count for _, clusters in parts))
     if request.overlay and count > MOST_OVERLAID:
         raise UsageError(f"{count} curves are too many for one axis", hint=f"overlay up to {MOST_OVERLAID}")
     builder = CurveBuilder(
-        names if not parts else list(_group_names(names, request.by, parts)),
+        names,
         class_names(binding),
         kinds,
         request.classes,
+        groups=list(_group_names(request.by, parts)) if parts else ("",),
         bins=request.bins,
         binning=request.binning,
         bands=request.bands,
@@ -280,14 +320,11 @@ def _without_raw(scores: tuple[ComparedScore, ...]) -> tuple[ComparedScore, ...]
     return (replace(others[0], binding=binding), *others[1:])
 
 
-def _group_names(
-    scores: Sequence[str], columns: Sequence[str], parts: Sequence[tuple[tuple[str, ...], Clustering]]
-) -> Iterator[str]:
-    """The scores within each group: of each column, of each of its values, the missing one last if there is one."""
+def _group_names(columns: Sequence[str], parts: Sequence[tuple[tuple[str, ...], Clustering]]) -> Iterator[str]:
+    """The groups of each column by each of its values, the missing one last if there is one."""
     for column, (values, clusters) in zip(columns, parts, strict=True):
         for value in (*values, "null")[: clusters.count]:
-            for score in scores:
-                yield f"{score}, {column} = {value}"
+            yield f"{column} = {value}"
 
 
 def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | None:

@@ -15,11 +15,12 @@ from calcli.metrics.base import Definition, Options
 from calcli.models.base import kept_at, open_model
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.cluster import cluster
+from calcli.models.multi import MultiModel
 from calcli.models.side_inputs import read_edges
 from calcli.numeric.bins import BINS
 from calcli.reports.baseline import Baseline
 from calcli.reports.conditions import check_gates
-from calcli.reports.gates import parse
+from calcli.reports.gates import Gate, parse
 from calcli.reports.groups import (
     LabelCheck,
     TableRows,
@@ -46,12 +47,14 @@ from calcli.reports.measuring import (
 from calcli.reports.schema import RAW, Report, ReportWarning
 from calcli.reports.score_sums import GroupedSums, SummedScores
 from calcli.reports.segments import MOST_SEGMENTS
+from calcli.reports.several import of_labels
 from calcli.state import Json
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Tally
 from calcli.tables.load import doubt_of_scale
+from calcli.tables.pairs import STAR, joint_binding, label_tables, name_of_labels
 from calcli.tables.passes import ClusterTable, LocalTable, Passed, Table
-from calcli.tables.request import check_master
+from calcli.tables.request import check_master, open_table
 from calcli.tables.source import Source
 from calcli.verbs.audit import segments_of, with_recalibration
 from calcli.verbs.clusters import Clustering, clustering
@@ -61,6 +64,7 @@ from calcli.verbs.compared_scores import (
     NamedScores,
     all_features,
     bind_scores,
+    check_several,
     seen_before,
     split_names,
 )
@@ -88,6 +92,10 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         kept_at(request.drift)  # beside which the log is
     given, columns = split_names(request.all_artifacts, request.scores)
     models = {name: open_model(artifact) for name, artifact in given.items()}
+    several = {name: model for name, model in models.items() if isinstance(model, MultiModel)}
+    if several or request.flags.multi is not None:
+        check_several(request, [*models.values()], columns)
+        return _of_each_label(request, several, columns, chosen, gates, listener)
     calibrators = {name: model for name, model in models.items() if isinstance(model, CalibratorModel)}
     if len(calibrators) < len(models):
         if calibrators or columns:
@@ -109,6 +117,32 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
         report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
     results = check_gates(gates, report, allow_null=request.allow_null)
     return replace(report, gates=tuple(result.to_json() for result in results))
+
+
+def _of_each_label(
+    request: EvaluateRequest,
+    models: Mapping[str, MultiModel],
+    columns: Mapping[str, str],
+    chosen: tuple[metrics.MetricSpec, ...],
+    gates: Sequence[Gate],
+    listener: Listener,
+) -> Report:
+    """The report of several labels, each of which is measured by itself, as a group of its own."""
+    first = next(iter(models.values()), None)
+    by = name_of_labels(request.flags) or str(first and first.binding.label)
+    reports = {}
+    with open_table(request) as source:
+        tables = label_tables(source, request.flags, listener, None if first is None else first.bindings, by)
+        for label, one in tables.items():
+            scores = {name: column.replace(STAR, label) for name, column in columns.items()}
+            named_scores = NamedScores({name: model.member(label) for name, model in models.items()}, scores)
+            asked = replace(request, flags=one.flags, by=(by, *request.by))
+            evaluation = _Evaluation(asked, named_scores, chosen, _against(asked, named_scores), None, listener)
+            report = evaluation.report_of(LocalTable.of(one.source, keep_going=request.bad_rows == "null"))
+            results = check_gates(gates, report, allow_null=request.allow_null)
+            reports[label] = replace(report, gates=tuple(result.to_json() for result in results))
+        bindings = [Binding.from_json(report.binding) for report in reports.values()]
+        return of_labels(by, reports, joint_binding(by, bindings), source.rows())
 
 
 def _without_effect(options: Options, definitions: Mapping[str, Definition]) -> Iterator[str]:
@@ -220,8 +254,11 @@ class _Evaluation:
 
     def report(self) -> Report:
         with opened(self.request) as table:
-            request = replace(self.request, by=grouped(table, self.request.by, self.listener))
-            return replace(self, request=request)._measured(table)
+            return self.report_of(table)
+
+    def report_of(self, table: LocalTable | ClusterTable) -> Report:
+        request = replace(self.request, by=grouped(table, self.request.by, self.listener))
+        return replace(self, request=request)._measured(table)
 
     def _measured(self, table: LocalTable | ClusterTable) -> Report:
         request, listener = self.request, self.listener

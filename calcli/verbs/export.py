@@ -195,7 +195,7 @@ def _expected(
     computed = model.exported_columns(ColumnOptions(request.column, request.scale)).numbers(rows, Levels())
     values = np.column_stack(computed.values)
     bad = np.zeros(len(rows), dtype=np.bool_) if computed.bad is None else computed.bad
-    bad = bad[:, None] | np.isnan(values)
+    bad = np.atleast_2d(bad.T).T | np.isnan(values)
     expected = [
         [None if gone else value for value, gone in zip(*of, strict=True)]
         for of in zip(values.T.tolist(), bad.T.tolist(), strict=True)

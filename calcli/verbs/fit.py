@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
+from calcli.errors import UsageError
+from calcli.files import as_text
 from calcli.listener import SILENT, Listener
 from calcli.metrics import catalog as metrics
+from calcli.models.calibrator import CalibratorModel
 from calcli.models.cluster import cluster
 from calcli.models.learn import FitOutcome, learn
+from calcli.models.multi import MultiModel
 from calcli.models.requests import FitRequest, FitResult, keep, target_of
 from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows, TrialTable, bind_trial
+from calcli.places import Url
 from calcli.reports.groups import score_warnings, unit_warnings
 from calcli.reports.measuring import raw_probabilities, report_on
 from calcli.reports.schema import Report
+from calcli.reports.several import of_labels
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import judge_scale
+from calcli.tables.pairs import joint_binding, label_tables, name_of_labels
 from calcli.tables.request import check_master, open_table
 
 
@@ -25,9 +33,13 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
     check_master(request.engine, request.master, request.sample)
     # Check the request before any rows are read.
     request.check()
+    several = request.flags.multi is not None
+    if several and request.engine != "local":
+        raise UsageError("--multi is for one machine", hint="leave it out, and fit one label: --label L --prob P")
     if request.engine == "local":
         with trial_rows(request, request.flags, request.resample_by, listener) as rows:
-            return _fit(request, rows, listener)
+            target = target_of(rows.source, request.output, request.method)
+            return (_fit_each if several else _fit)(request, rows, target, listener)
 
     engine = cluster(request.engine)
     with engine.fitting(request):
@@ -35,7 +47,7 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         if found is not None:
             return found
         with trial_rows(request, request.flags, request.resample_by, listener) as rows:
-            return _fit(request, rows, listener)
+            return _fit(request, rows, target_of(rows.source, request.output, request.method), listener)
 
 
 @contextmanager
@@ -51,14 +63,41 @@ def trial_rows(
         yield sample
 
 
-def _fit(request: FitRequest, rows: TrialRows, listener: Listener) -> FitResult:
+def _fit_each(request: FitRequest, rows: TrialRows, target: Path | Url | None, listener: Listener) -> FitResult:
+    """Fit a calibrator for each of several labels; one artifact has them all, or none if the guard refuses one."""
+    tables = label_tables(rows.source, request.flags, listener)
+    requests = {name: replace(request, flags=one.flags) for name, one in tables.items()}
+    # Bind the columns of all labels before a calibrator is fitted.
+    bindings = [_bound(requests[name], TrialRows(one.source), SILENT) for name, one in tables.items()]
+    pattern = name_of_labels(request.flags)
+    if request.dry_run:
+        return FitResult(joint_binding(pattern, bindings), target)
+    results = {}
+    for name, one in tables.items():
+        listener.note(f"label {name}")
+        results[name] = _fit(requests[name], TrialRows(one.source), None, listener)
+    models = {name: result.model for name, result in results.items() if isinstance(result.model, CalibratorModel)}
+    reports = {name: result.report for name, result in results.items() if result.report is not None}
+    report = of_labels(pattern, reports, joint_binding(pattern, bindings), rows.source.rows(), request.method)
+    model = MultiModel.of(None, models, request, report.data, request.seed)
+    refused = [f"{name}: {result.refused}" for name, result in results.items() if result.refused is not None]
+    if target is not None and not refused:
+        model.save(target)
+        model, report = replace(model, path=target), replace(report, artifact=as_text(target))
+    return FitResult(model.binding, None if refused else target, model, report, "; ".join(refused) or None)
+
+
+def _bound(request: FitRequest, rows: TrialRows, listener: Listener) -> Binding:
+    binding = bind_trial(rows.source, request, listener, features=request.needs_features)
+    request.check_installed(request.sides.roles, len(binding.features))
+    return binding
+
+
+def _fit(request: FitRequest, rows: TrialRows, target: Path | Url | None, listener: Listener) -> FitResult:
     """Fit on these rows; if they are a sample, measure on the others."""
     _, guard = request.check()
-    features = request.needs_features
     # Bind columns to roles.
-    target = target_of(rows.source, request.output, request.method)
-    binding = bind_trial(rows.source, request, listener, features=features)
-    request.check_installed(request.sides.roles, len(binding.features))
+    binding = _bound(request, rows, listener)
     if request.dry_run:
         judge_scale(rows.source, binding)
         return FitResult(binding, target)

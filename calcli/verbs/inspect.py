@@ -81,7 +81,7 @@ class Inspection:
             "fitted": {"params": self.numbers, "arrays": shapes},
         }
         if self.sections:
-            plain["rules"] = [
+            plain["labels" if self.manifest.kind == "multi" else "rules"] = [
                 {
                     "title": section.title,
                     "note": section.note,

@@ -159,6 +159,11 @@ def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult | D
     check_master(request.engine, request.master, request.sample)
     path = kept_at(request.artifact)
     old = open_model(path)
+    if old.manifest.kind == "multi" or not store.exists(path):
+        raise UsageError(
+            f"{old.name}: calibrators of several labels are not renewed one night at a time",
+            hint="fit them again: calcli fit DATA --multi LABELS SCORES -o DIR",
+        )
     recipe = old.recipe
     if recipe is None:
         with _open(request) as source:

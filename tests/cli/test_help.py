@@ -135,6 +135,7 @@ def test_there_are_such_options() -> None:
         *("--confidence", "--coverage", "--sets", "--intervals"),
         *("--members", "--trees", "--depth", "--learning-rate", "--row", "--check", "--pool-nights", "--sample"),
         *("--rules", "--bin-size", "--width", "--choose", "--find-segments", "--from", "--to"),
+        *("--cost-fp", "--cost-fn"),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 from sklearn.isotonic import IsotonicRegression
 
 from calcli.diagrams import distinct
@@ -68,8 +69,14 @@ def test_a_calibrated_score_is_on_the_diagonal_up_to_both_ends(kind: Kind) -> No
     assert ((lo <= x + 0.02) & (x - 0.02 <= hi)).all()
 
 
-@pytest.mark.parametrize("kind", ["corp", pytest.param("smooth", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("bands", ["consistency", "bootstrap"])
+@pytest.mark.parametrize(
+    ("kind", "bands"),
+    [
+        ("corp", "consistency"),
+        pytest.param("smooth", "consistency", marks=pytest.mark.slow),
+        pytest.param("smooth", "bootstrap", marks=pytest.mark.slow),
+    ],
+)
 def test_the_band_is_what_drawing_labels_gives(kind: Kind, bands: Bands) -> None:
     rng = np.random.default_rng(5)
     rows = sample(400, slope=1.5)
@@ -88,6 +95,24 @@ def test_the_band_is_what_drawing_labels_gives(kind: Kind, bands: Bands) -> None
     assert (hi - lo).mean() == pytest.approx(width.mean(), rel=0.08)
     inside = np.mean((np.array(seen) >= lo) & (np.array(seen) <= hi))
     assert inside == pytest.approx(0.95, abs=0.02)
+
+
+def test_a_pool_of_the_isotonic_curve_has_the_exact_interval_of_its_rate() -> None:
+    """It holds the curve up to its ends, and the true rate where the first labels are all 0."""
+    rng, inside = np.random.default_rng(0), []
+    for _ in range(20):
+        prob = np.sort(rng.beta(1.0, 6.0, 300))
+        rows = Scored((rng.random(300) < prob).astype(np.int64), prob)
+        x, y, lo, hi = (column.astype(float) for column in columns(traced(rows, "corp", bands="bootstrap")))
+        assert ((lo <= y) & (y <= hi)).all()
+        inside += list((lo <= x) & (x <= hi))
+        rate = IsotonicRegression().fit_transform(prob, rows.label)
+        for value in np.unique(rate):
+            held = rate == value
+            exact = binomtest(int(rows.label[held].sum()), int(held.sum())).proportion_ci()
+            for at in (x == prob[held][0]).nonzero()[0]:
+                assert (lo[at], hi[at]) == pytest.approx((exact.low, exact.high), abs=1e-9)
+    assert np.mean(inside) > 0.9
 
 
 def test_many_distinct_scores_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:

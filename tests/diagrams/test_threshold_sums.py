@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from calcli.decisions.costs import Costs
 from calcli.diagrams.captions import caption
 from calcli.diagrams.charts import curve_charts
 from calcli.diagrams.curve_builder import CurveBuilder
@@ -23,7 +24,7 @@ def pair(*, weighted: bool = False) -> list[Scored]:
     return [Scored(rows.label, prob, rows.weight) for prob in (np.round(rows.prob, 2), 1 / (1 + np.exp(-z)))]
 
 
-def traced(scores: list[Scored], kind: Kind, span: tuple[float, float] | None = SPAN, parts: int = 1) -> list[Curve]:
+def traced(scores: list[Scored], kind: Kind, span: tuple[float, ...] | None = SPAN, parts: int = 1) -> list[Curve]:
     made = CurveBuilder(["raw", "new"][: len(scores)], ["0", "1"], (kind,), span=span)
     for chosen in np.array_split(np.arange(len(scores[0])), parts):
         made.add([one.take(chosen) for one in scores])
@@ -60,6 +61,49 @@ def test_the_curve_is_the_mean_over_rows_and_its_difference_has_an_interval(kind
     assert (raw.points[0].x, raw.points[-1].x) == SPAN
 
 
+def test_with_costs_it_is_what_decisions_save_beside_acting_on_none() -> None:
+    scores, costs = pair(weighted=True), Costs(2.0, 7.0)
+    span = (0.1, costs.threshold, 0.5)
+    raw, *_, new, apart = (one.in_money(costs) for one in traced(scores, "benefit", span))
+    assert [one.x for one in raw.points if one.x == costs.threshold]
+    w = scores[0].weights / scores[0].total_weight
+    for mine, theirs, difference in zip(raw.points, new.points, apart.points, strict=True):
+        paid = []
+        for rows in scores:
+            # A false positive costs what makes this the threshold; at that of the costs, what it was said to cost.
+            here = Costs(7.0 * mine.x / (1.0 - mine.x), 7.0)
+            paid.append(here.of_rows(rows.label, rows.prob >= mine.x))
+            none = here.of_rows(rows.label, np.zeros(len(rows), dtype=np.bool_))
+            if mine.x == costs.threshold:
+                assert here.fp == pytest.approx(2.0)
+        assert (mine.y, theirs.y) == pytest.approx((w @ (none - paid[0]), w @ (none - paid[1])), abs=1e-12)
+        gap = paid[0] - paid[1]
+        error = 1.959964 * np.sqrt((w**2 * (gap - w @ gap) ** 2).sum())
+        assert (difference.y, difference.lo) == pytest.approx((w @ gap, w @ gap - error), abs=1e-9)
+    first, second = curve_charts([raw, new, apart], "label", "consistency")
+    assert (first.y_name, second.y_name) == ("saved per row (a false negative costs 7)",) * 2
+    assert first.marks == second.marks == ((costs.threshold, "where a false positive costs 2"),)
+    (at,) = [one for one in apart.points if one.x == costs.threshold]
+    assert caption(apart).text.endswith(f"the difference at 0.22 is {at.y:.3g} per row ({at.lo:.3g} to {at.hi:.3g}).")
+
+
+@pytest.mark.parametrize("kind", ["benefit", "murphy"])
+def test_each_group_has_the_curves_of_its_rows_alone(kind: Kind) -> None:
+    scores = pair(weighted=True)
+    parts = [scores[0].prob < 0.4, scores[0].prob >= 0.4]
+    made = CurveBuilder(["raw", "new"], ["0", "1"], (kind,), groups=["age = 1", "age = 2"], span=SPAN)
+    made.add([one.take(rows) for rows in parts for one in scores])
+    alone = [traced([one.take(rows) for one in scores], kind) for rows in parts]
+    found = made.curves()
+    assert [one.points for one in found] == [one.points for curves in alone for one in curves]
+    assert {one.score for one in found if one.versus} == {"new, age = 1", "new, age = 2"}
+    assert [one.versus for one in found if one.versus] == ["raw, age = 1", "raw, age = 2"]
+    charts = curve_charts(found, "label", "none")
+    assert [chart.title for chart in charts[::2]] == [f"{charts[0].title[:-1]}{group}" for group in (1, 2)]
+    assert [track.name for track in charts[2].tracks][:2] == ["raw, age = 2", "new, age = 2"]
+    assert charts[3].title.endswith(", less that of raw")
+
+
 def test_acting_on_all_and_on_none() -> None:
     (scores, _) = pair()
     rate = scores.label.mean()
@@ -85,6 +129,8 @@ def test_what_is_said() -> None:
     assert said["new", "raw"].startswith("Better than raw, beyond chance, at thresholds from 0.")
     same = caption(traced([pair()[0]] * 2, "benefit")[-1])
     assert same.text == "No difference from raw beyond chance."
+    part = caption(traced([pair()[0]], "murphy")[0])
+    assert part.text == "Lower is better."  # a part of the area says nothing of the Brier score
     reverse = Scored(pair()[0].label, 1 - pair()[0].prob)
     assert caption(traced([reverse], "benefit")[0]).answer == "Not useful"
 

@@ -1,4 +1,4 @@
-"""How the calibrators ``v1-platt`` and ``v1-isotonic-3-classes`` were written, once: see `write_v1_minimal`."""
+"""How ``v1-platt``, ``v1-isotonic-3-classes`` and ``v1-multi`` were written, each once: see `write_v1_minimal`."""
 
 from __future__ import annotations
 
@@ -23,5 +23,15 @@ def main(folder: Path) -> None:
     calcli.fit(frame, method="isotonic", output=folder / "v1-isotonic-3-classes", **options)
 
 
+def several_labels(folder: Path) -> None:
+    rng = np.random.default_rng(2)
+    columns = {}
+    for slope, name in enumerate(("spam", "threat"), 1):
+        columns[f"score_{name}"] = z = rng.normal(-1, 2, 200).round(3)
+        columns[f"label_{name}"] = (rng.random(200) < 1 / (1 + np.exp(-z / slope))).astype(np.int8)
+    calcli.fit(pl.DataFrame(columns), method="platt", multi=("label_*", "score_*"), output=folder / "v1-multi")
+
+
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    several_labels(Path(sys.argv[1]))

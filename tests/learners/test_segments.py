@@ -111,3 +111,26 @@ def test_the_first_segment_is_the_best_of_all(weighted: bool) -> None:
     shifted = sigmoid(log_odds(prob[wrong]) + first.shift)
     assert weight[wrong] @ shifted == pytest.approx(weight[wrong] @ label[wrong], rel=1e-5)
     assert all(one.square < first.square / 4 for one in others)
+
+
+def test_two_conditions_of_which_neither_says_anything_alone() -> None:
+    """The score is too low where one of two columns is what the other is not, and too high elsewhere."""
+    rng, rows = np.random.default_rng(5), 6000
+    columns = {f"x{place}": Column("number", rng.normal(size=rows)) for place in range(12)}
+    columns["device"] = Column("category", rng.integers(0, 2, rows).astype(np.int32), ("phone", "tablet"))
+    prob = rng.uniform(0.3, 0.7, rows)
+    differ = (columns["x3"].values > 0) != (columns["device"].values == 1)
+    label = (rng.random(rows) < prob + np.where(differ, 0.15, -0.15)).astype(np.float64)
+    axes = [Axis.of(name, column) for name, column in columns.items()]
+    codes = np.stack([axis.codes(column) for axis, column in zip(axes, columns.values(), strict=True)])
+    search = Search(axes, codes, label, prob, None)
+    for name in ("x3", "device"):
+        alone = brute_force({name: columns[name]}, label, prob, np.ones(rows))
+        assert max(alone.values()) < 0.0  # no condition is worth what it costs
+    found = list(search.segments(4))
+    assert {frozenset(axes[one.axis].name for one in each.conditions) for each in found} == {
+        frozenset({"x3", "device"})
+    }
+    assert all(each.square > 25 for each in found)
+    shifts = {tuple(sorted(each.text(axes).split(" and "))): each.shift for each in found}
+    assert [(shift > 0) == ("tablet" in text[0]) for text, shift in shifts.items() if "<=" in text[1]] == [True] * 2

@@ -48,6 +48,18 @@ def test_the_ends_are_where_halls_statistic_of_three_quarters_of_the_skewness_is
         assert paired_difference(d, np.full(80, end), None).p == pytest.approx(0.05, abs=1e-9)
 
 
+@pytest.mark.parametrize("units", [None, np.arange(80) // 2])
+def test_the_interval_of_the_level_1_less_p_ends_at_nothing(units):
+    d, weight = np.random.default_rng(2).exponential(size=80) ** 2 - 1.2, np.random.default_rng(3).uniform(1, 2, 80)
+    for value in (d, -d):
+        p = paired_difference(value, np.zeros(80), weight, units).p
+        found = paired_difference(value, np.zeros(80), weight, units, 1.0 - p)
+        assert min(abs(found.lo), abs(found.hi)) == pytest.approx(0.0, abs=1e-9)
+        assert found.p == p
+        wider = paired_difference(value, np.zeros(80), weight, units, 1.0 - p / 2.0)
+        assert wider.lo < 0.0 < wider.hi
+
+
 def test_few_positives_do_not_make_it_one_sided():
     rng = np.random.default_rng(4)
     below = above = 0

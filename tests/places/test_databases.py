@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from calcli.cli.main import main
-from calcli.errors import DataError, FileSystemError
+from calcli.errors import DataError, FileSystemError, MissingExtraError, UsageError
 from calcli.places import Database, place
 from calcli.tables.sink import write
 from calcli.tables.source import open_source
@@ -266,3 +266,46 @@ def test_a_place_has_its_name_without_secrets() -> None:
     ):
         assert str(place(url)) == shown
         assert "geheim" not in repr(place(url))
+
+
+def test_a_driver_that_is_installed_under_the_name_of_a_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's driver stands in for that of MySQL: to it, the address is a file."""
+    pytest.importorskip("adbc_driver_sqlite.dbapi")
+    sqlite: Any = import_module("adbc_driver_sqlite")
+    drivers = tmp_path / "drivers"
+    drivers.mkdir()
+    (drivers / "mysql.toml").write_text(f'manifest_version = 1\n[Driver]\nshared = "{sqlite._driver_path()}"\n')
+    monkeypatch.setenv("ADBC_DRIVER_PATH", str(drivers))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mysql:" / "me@host").mkdir(parents=True)
+    with closing(sqlite.dbapi.connect("mysql:/me@host/ads")) as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest("rows", ROWS.to_arrow())
+        connection.commit()
+    url = "mysql://me@host/ads"
+    assert read(Database(url, query="select * from rows")).equals(ROWS)
+    assert main(["evaluate", url, "--query", "select * from rows where prob > 0", "--metrics", "nll"]) == 0
+    with pytest.raises(DataError, match=r"cannot read mysql://me@host/ads: .*no such table"):
+        read(Database(url, query="select * from absent"))
+    with pytest.raises(UsageError, match="only a query is read"):
+        read(f"{url}#rows")
+    with pytest.raises(UsageError, match="is only read"):
+        write(ROWS.lazy(), f"{url}#rows", format="parquet")
+
+
+@pytest.mark.parametrize(
+    ("url", "line"),
+    [
+        ("snowflake://me:secret@there/db", "pip install adbc-driver-snowflake"),
+        ("bigquery://project", "pip install adbc-driver-bigquery"),
+        ("grpc+tls://there:443", "pip install adbc-driver-flightsql"),
+        ("trino://there", "dbc install trino"),
+    ],
+)
+def test_drivers_that_are_not_installed(url: str, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADBC_DRIVER_PATH", "/nowhere")
+    monkeypatch.setattr("calcli.places.external_tables.installed", lambda _: False)
+    with pytest.raises(MissingExtraError) as error:
+        read(Database(url, query="select 1"))
+    assert line in str(error.value.hint)
+    assert "Parquet" in str(error.value.hint)
+    assert "secret" not in str(error.value)

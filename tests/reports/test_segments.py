@@ -100,6 +100,23 @@ def test_a_segment_has_the_figures_of_fresh_rows() -> None:
     assert mended["detectable"] == pytest.approx(0.04, abs=0.015)
 
 
+def test_an_interval_with_nothing_in_it_belongs_to_no_small_p_value() -> None:
+    """In these rows two segments of four are plain, and two are hardly found."""
+    rng, rows = np.random.default_rng(35), 6_000
+    table = Table.of(rows, 0.0, 35)
+    kinds = [rng.integers(0, 6, rows).astype(np.int32) for _ in range(4)]
+    columns = {f"k{place}": Column("category", kind, tuple("abcdef")) for place, kind in enumerate(kinds)}
+    gap = sum(0.12 * (1 if place % 2 else -1) * (kind == 0) for place, kind in enumerate(kinds))
+    labels = (rng.random(rows) < np.clip(table.prob + gap, 0.0, 1.0)).astype(np.int64)
+    table = table._replace(columns=table.columns | columns)
+    found, (search,) = find_segments([candidate("raw", table.prob)], Rows(labels), table.coded, 5, 0)
+    assert len(found) > 1
+    for one in found:
+        assert one["p_adjusted"] == pytest.approx(search["tried"] * one["p"])
+        assert one["p_adjusted"] <= 0.05
+        assert one["lo"] * one["hi"] > 0.0
+
+
 def test_a_score_that_is_wrong_everywhere_alike_has_no_segments() -> None:
     table = Table.of(10_000, 0.0)
     rng = np.random.default_rng(5)

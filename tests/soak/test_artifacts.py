@@ -86,6 +86,16 @@ def test_other_numbers(family: str, tmp_path: Path) -> None:
     assert harm([tmp_path / name for name in FAMILIES[family]], CASES) == []
 
 
+def test_other_labels(tmp_path: Path) -> None:
+    rows = table(2).rename({"label": "label_a", "logit": "score_a"})
+    rows = rows.with_columns(label_b=1 - pl.col("label_a"), score_b=-0.5 * pl.col("score_a"))
+    for method in ("platt", "isotonic", "effects"):
+        output = tmp_path / method / "whole"
+        calcli.fit(rows, method=method, multi=("label_*", "score_*"), output=output, holdout="none")
+        rows[:40].write_parquet(tmp_path / method / "rows.parquet")
+    assert harm([*tmp_path.iterdir()], CASES) == []
+
+
 RELATIONS = {
     "value": {"relation": "column:village"},
     "against": {"relation": "column:village", "propagation": "laplacian"},

@@ -18,6 +18,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,8 @@ def forged(whole: Artifact, chance: random.Random) -> Artifact | None:
     """The artifact with one thing changed, as it would be read; None where calcli itself would not have written it."""
     states = dict(whole.states)
     manifest = whole.manifest
+    if manifest.kind == "multi" and chance.random() < 0.7:
+        return other_label(whole, chance)
     if chance.random() < 0.15:
         document = other_params(strictjson.loads_object(manifest.to_json()), chance)
         manifest = Manifest.from_json(strictjson.dumps(document).encode())
@@ -132,14 +135,39 @@ def forged(whole: Artifact, chance: random.Random) -> Artifact | None:
     return Artifact(whole.path, manifest, states, whole.sha256)
 
 
+def other_label(whole: Artifact, chance: random.Random) -> Artifact | None:
+    """The artifact with one thing changed in the calibrator of one label, hashes and all."""
+    blobs = dict(whole.state.blobs)
+    place = f"{chance.randrange(len(blobs) // 2)}/"  # a manifest and at least one file of each
+    files = {name.removeprefix(place): blobs.pop(name) for name in list(blobs) if name.startswith(place)}
+    if not files:
+        return None
+    one = forged(store.unpack(files.pop("manifest.json"), files), chance)
+    if one is None:
+        return None
+    manifest, packed = store.pack(one.manifest, one.states)
+    content = {"manifest.json": manifest.to_json()} | {file.payload.name: file.data for file in packed}
+    state = replace(whole.state, blobs=blobs | {place + name: data for name, data in content.items()})
+    return Artifact(whole.path, whole.manifest, {**whole.states, "state": state}, whole.sha256)
+
+
 def use(artifact: Artifact, rows: pl.DataFrame) -> None:
     """All that can be done with it."""
     from calcli.models import calibrator as calibrators
     from calcli.models import ensemble as ensembles
+    from calcli.models.base import artifact_of
+    from calcli.models.multi import MultiModel
 
     if artifact.manifest.kind == "ensemble":
         found = ensembles.opened(artifact).predict(rows)
         assert np.isfinite(found.total).all(), "uncertainty that is no number"
+        return
+    if artifact.manifest.kind == "multi":
+        several = MultiModel.read(artifact)
+        several.probe()
+        several.contents(rules=False)
+        for member in several.members.values():
+            use(artifact_of(member), rows)
         return
     model = calibrators.opened(artifact)
     prob = model.predict(rows)

@@ -107,3 +107,9 @@ def test_what_cannot_be_a_group_is_refused(asked: str, words: str) -> None:
     with pytest.raises(CalcliError) as found:
         column(FRAME, asked)
     assert words in str(found.value)
+
+
+def test_bins_do_not_take_a_stored_column_of_their_name() -> None:
+    stored = FRAME.with_columns(pl.lit("x").alias("age:5"))
+    assert column(stored, "age").to_list() == column(FRAME, "age:5").to_list()
+    assert set(column(stored, "age:5")) == {"x"}

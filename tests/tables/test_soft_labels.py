@@ -169,3 +169,14 @@ def test_a_cluster_says_that_it_does_not_read_them() -> None:
     binding = Binding("y", "float", (0, 1), 1, Score("prob", ("p",)), soft=True)
     with pytest.raises(CalcliError, match="--engine spark does not read soft labels"):
         SparkTable(cast("Any", None), "days").with_weight_scale(binding)
+
+
+def test_a_word_among_shares_is_named_by_its_row(tmp_path: Path) -> None:
+    """Words with few shares are classes, as before."""
+    shares = [f"{k / 50:.2f}" for k in range(50)]
+    path = tmp_path / "rows.csv"
+    path.write_text("label,prob\n" + "".join(f"{y},0.{k:03}\n" for k, y in enumerate([*shares, "maybe", *shares])))
+    with pytest.raises(CalcliError, match="the label 'label' is 'maybe' in row 51, among shares between 0 and 1"):
+        calcli.evaluate(path)
+    path.write_text("label,prob\n0.5,0.1\nmaybe,0.2\n0.5,0.3\nmaybe,0.4\n")
+    assert calcli.evaluate(path, positive="maybe", metrics="nll").binding["classes"] == ["0.5", "maybe"]

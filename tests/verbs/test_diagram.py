@@ -288,7 +288,11 @@ def test_what_does_not_exist_is_refused(wrong: dict[str, Any], here: Path) -> No
     ("options", "message"),
     [
         ({"artifacts": tuple(f"s{place}=m" for place in range(6)), "overlay": True}, "7 curves are too many"),
-        ({"kind": "benefit", "by": ("device",)}, "of all rows"),
+        ({"kind": "murphy", "cost_fp": 1.0, "cost_fn": 2.0}, "are of --kind benefit"),
+        ({"kind": "benefit", "cost_fp": 1.0}, "--cost-fn is not given"),
+        ({"kind": "benefit", "cost_fp": "amount", "cost_fn": 2.0}, "the same for all rows"),
+        ({"kind": "benefit", "cost_fp": 0.0, "cost_fn": 2.0}, "costs above 0"),
+        ({"kind": "benefit", "cost_fp": 1.0, "cost_fn": 9.0, "least": 0.2}, "0.1, which follows from the costs"),
         ({"kind": "corp", "least": 0.1}, "has no thresholds"),
         ({"kind": "benefit", "least": 0.4, "most": 0.1}, "they rise"),
         ({"kind": "rejection", "axis": "log"}, "no axis of probabilities"),
@@ -297,3 +301,21 @@ def test_what_does_not_exist_is_refused(wrong: dict[str, Any], here: Path) -> No
 def test_what_a_picture_cannot_have_is_refused(fitted: Path, options: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         calcli.diagram("test.parquet", **options)
+
+
+def test_costs_are_the_threshold_around_which_curves_are_drawn(here: Path) -> None:
+    """At it a curve is what the mistakes of a group cost where nobody gets yes, less what they cost with the score."""
+    frame = clicks().with_columns(device=pl.when(pl.col("age") < 40).then(pl.lit("phone")).otherwise(pl.lit("tv")))
+    found = calcli.diagram(frame, kind="benefit", cost_fp=1.0, cost_fn=4.0, by=("device",), output="page.html")
+    document = found.to_json()
+    assert document["costs"] == {"fp": 1.0, "fn": 4.0}
+    for device in ("phone", "tv"):
+        (curve,) = (one for one in found.shown if one.score == f"raw, device = {device}")
+        thresholds = [point.x for point in curve.points]
+        assert (thresholds[0], thresholds[-1]) == pytest.approx((1 / 17, 1 / 2))
+        rows = frame.filter(device=device).with_columns(yes=pl.col("logit") >= np.log(0.2 / 0.8))
+        missed = rows.filter(pl.col("label") == 1).height - rows.filter("yes", label=1).height
+        paid = 4 * missed + rows.filter("yes", label=0).height
+        saved = (4 * rows["label"].sum() - paid) / rows.height
+        assert next(point.y for point in curve.points if point.x == 0.2) == pytest.approx(saved)
+        assert f">Net benefit, device = {device}<" in Path("page.html").read_text()

@@ -21,6 +21,22 @@ def test_a_platt_of_format_1_is_the_sigmoid_that_it_names() -> None:
     np.testing.assert_allclose(prob, 1 / (1 + np.exp(-(a * z + b))), rtol=1e-12)
 
 
+def test_several_labels_of_format_1_are_a_sigmoid_each() -> None:
+    folder = FROZEN / "v1-multi"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    index = next(payload["name"] for payload in manifest["payloads"] if payload["codec"] == "json")
+    kept = json.loads((folder / index).read_text())
+    z = np.linspace(-5, 5, 11)
+    found = calcli.apply(folder, pl.DataFrame({"score_spam": z, "score_threat": -z})).frame
+    assert found is not None
+    assert found.columns[2:] == ["calibrated_spam", "calibrated_threat"]
+    for place, name in enumerate(kept["params"]["labels"]):
+        file = next(file for blob, file in kept["blobs"].items() if blob.startswith(f"{place}/state-"))
+        method = json.loads((folder / file).read_text())["params"]["method"]
+        odds = method["a"] * found[f"score_{name}"].to_numpy() + method["b"]
+        np.testing.assert_allclose(found[f"calibrated_{name}"], 1 / (1 + np.exp(-odds)), rtol=1e-12)
+
+
 def test_an_isotonic_of_format_1_is_its_steps_mixed_shifted_and_renormalised() -> None:
     folder = FROZEN / "v1-isotonic-3-classes"
     params = json.loads(next(folder.glob("state-*.json")).read_text())["params"]

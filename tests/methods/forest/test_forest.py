@@ -71,6 +71,22 @@ def test_it_learns_what_the_score_does_not_know_as_a_walk_through_its_trees(clas
     np.testing.assert_allclose(model.predict(some), expected, rtol=1e-9)
 
 
+def test_codes_of_two_bytes_take_the_way_of_a_walk() -> None:
+    """A category of more values than a byte tells apart, beside one of few and the score."""
+    rows = shops()
+    rng = np.random.default_rng(5)
+    level = rng.integers(0, 400, len(rows)).astype(np.int32)
+    label = (rng.random(len(rows)) < sigmoid(rows.score + 2.0 * (level % 7 - 3))).astype(np.int64)
+    site = Column("category", level, tuple(f"{place:03}" for place in range(400)))
+    batch = Batch(rows.score, label, None, {**rows.features, "site": site})
+    model = fitted(batch, weight=1.0)
+    assert max(coding.codes for coding in codings_of(unprefixed("features", model.state.arrays))) > 256
+    some = batch.take(slice(0, 40))
+    added = model.state.number("added")
+    expected = (walked(model.state, some, 2)[:, 1] + added) / (1.0 + 2.0 * added)
+    np.testing.assert_allclose(model.predict(some), expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_features_that_say_nothing_leave_the_scaled_score(classes: int) -> None:
     train = shops(classes=classes, effect=0.0)
