@@ -186,9 +186,7 @@ def _frames(file: LocalFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
     # The last column is always read: at its end a quote that is never closed is noticed.
     read = [name for name in keep if name not in file.constants and name != names[-1]] + [names[-1]]
     constants = [pl.lit(value, dtype=pl.String).alias(name) for name, value in file.constants.items() if name in keep]
-    points = [
-        pl.col(name).str.replace(COMMA, "${1}.${2}") for name in keep if name in file.dialect.commas
-    ]
+    points = [pl.col(name).str.replace(COMMA, "${1}.${2}") for name in keep if name in file.dialect.commas]
     wrong: list[Any] = []
     last: str | None = None
     try:
