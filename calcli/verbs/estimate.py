@@ -209,11 +209,11 @@ def _promised(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows
     if request.by:
         raise UsageError("--by needs rows with labels", hint="leave it out, or give the rows of one group")
     weight, place = rows.loaded.batch.weight, None if model.path is None else as_text(model.path)
-    found = promise(model, rows.prob, weight, request.seed)
+    found = promise(model, rows.prob, rows.loaded, weight, request.seed)
     names = class_names(rows.binding)
     said = {f"rate {k}": f"rate_{name}" for k, name in enumerate(names)} if len(names) > 2 else {}
     numbers = {said.get(name, name): number for name, number in found.numbers.items()}
-    at = None if found.threshold is None else f"of the decisions from a probability of {found.threshold:g} on"
+    at = None if found.decided is None else f"of the decisions {found.decided}"
     definitions = {
         name: Definition("target", approximation=at if name in ("precision", "recall") else PROMISED_HOW)
         for name in numbers

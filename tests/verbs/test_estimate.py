@@ -308,6 +308,24 @@ def test_without_labels_an_artifact_promises_what_labels_then_show(platt: Path) 
     assert "--drift" in report.warnings[0].message
 
 
+def test_a_policy_promises_the_decisions_of_each_group(here: Path) -> None:
+    """Each group has a threshold of its own, and precision is that of the rows that reach it."""
+    rng = np.random.default_rng(3)
+    rows = calibrated_rows(3, 6000).with_columns(site=pl.Series(rng.choice(["a", "b"], 6000)))
+    rows = rows.with_columns(label=pl.when(pl.col("site") == "a").then("label").otherwise(rng.integers(0, 2, 6000)))
+    decided = calcli.decide(rows, prob="prob", target="precision >= 0.6", by="site", output="p")
+    rule = decided.choice.policy.rule
+    promised = calcli.estimate(rows.drop("label"), artifact="p")
+    prob = calcli.load("p").predict(rows)
+    thresholds = dict(zip(rule.groups, rule.thresholds, strict=True))
+    yes = prob >= rows["site"].replace_strict(thresholds).to_numpy()
+    metrics = promised.scores[0].metrics
+    assert metrics["precision"].value == pytest.approx(prob[yes].mean(), rel=1e-9)
+    assert metrics["recall"].value == pytest.approx(prob[yes].sum() / prob.sum(), rel=1e-9)
+    assert metrics["precision"].value != pytest.approx(prob[prob >= 0.5].mean(), rel=1e-3)
+    assert "each site has in the policy" in promised.definitions["precision"].approximation
+
+
 def moved_rows(rate: float) -> pl.DataFrame:
     """The rows of `calibrated_rows` with another share of positives."""
     rows = calibrated_rows(2, 20_000)
