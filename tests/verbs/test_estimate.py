@@ -107,6 +107,29 @@ def test_the_mean_of_a_grade_needs_no_probability() -> None:
     assert report.gates[0]["passed"]
 
 
+def test_a_score_in_percent_is_the_same_and_one_that_only_ranks_has_no_mean() -> None:
+    """Grades in any units give one estimate, up to the solver of their curve; with labels alone it is wider."""
+    rng = np.random.default_rng(5)
+    prob = rng.beta(1, 3, ROWS)
+    frame = pl.DataFrame({"label": (rng.random(ROWS) < prob).astype(int), "prob": prob})
+    frame = frame.with_columns(label=pl.when(pl.int_range(pl.len()) < LABELS).then("label"))
+    (plain,) = ours(frame).estimates
+    scaled = frame.select("label", percent=100.0 * pl.col("prob"))
+    (percent,) = calcli.estimate(scaled, percent="percent", label="label").estimates
+    assert [percent[key] for key in ("value", "lo", "hi")] == pytest.approx(
+        [plain[key] for key in ("value", "lo", "hi")]
+    )
+    grades = frame.select("label", up=1.0 + 9.0 * pl.col("prob").round(1), down=-2.0 * pl.col("prob").round(1))
+    (up,) = calcli.estimate(grades.drop("down"), rank="up", label="label").estimates
+    (down,) = calcli.estimate(grades.drop("up"), rank="down", descending=True, label="label").estimates
+    assert (up["scores_mean"], down["scores_mean"]) == (None, None)
+    assert up["worth"] > 1.1 * LABELS
+    assert (down["value"], down["worth"]) == (
+        pytest.approx(up["value"], abs=1e-6),
+        pytest.approx(up["worth"], rel=1e-4),
+    )
+
+
 def test_labels_that_were_drawn_with_known_probabilities_are_weighed() -> None:
     frame = judged(0.3, 5, rows=6000, labels=6000)
     rng = np.random.default_rng(6)
