@@ -295,7 +295,7 @@ def locked(path: Path, timeout: float | None, made: list[Path]) -> Iterator[None
                 raise
             raise FileSystemError(f"{path} is a symbolic link, which no lock may be", hint="remove it") from None
         try:
-            if not _lock(handle, deadline, path):
+            if not _lock(handle, timeout, deadline, path):
                 raise FileSystemError(
                     f"another calcli is writing to {path.parent}: it has held {path} for {timeout:g} s",
                     hint="wait until it is done and run this again; the lock of a killed process is free",
@@ -308,7 +308,7 @@ def locked(path: Path, timeout: float | None, made: list[Path]) -> Iterator[None
             os.close(handle)
 
 
-def _lock(handle: int, deadline: float, path: Path) -> bool:
+def _lock(handle: int, timeout: float, deadline: float, path: Path) -> bool:
     start, told = time.monotonic(), PATIENCE.get().told
     said = False
     while True:
@@ -319,7 +319,7 @@ def _lock(handle: int, deadline: float, path: Path) -> bool:
                 return False
             if not said and now - start >= _UNTOLD_SECONDS:
                 said = True
-                told(f"waiting up to {deadline - start:.3g} s for {path}: another process is writing to {path.parent}")
+                told(f"waiting up to {timeout:g} s for {path}: another process is writing to {path.parent}")
             time.sleep(_POLL_SECONDS)
         else:
             return True

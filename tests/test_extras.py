@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from tests.support.absent import hide
 from tests.support.samples import visits
 from tests.support.shell import ROOT
 
-DISTRIBUTIONS = packages_distributions()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BY_BARE_NAME = re.compile(r"""\binstall +(?:[^\s&|;]+ +)*?["'`]?calcli(?:[\s"'`\[=<>~!)]|$)""", re.MULTILINE)
 TEXTS = (
@@ -33,12 +33,18 @@ def normal(distribution: str) -> str:
     return distribution.lower().replace("_", "-")
 
 
+@pytest.fixture(scope="module")
+def distributions() -> Mapping[str, list[str]]:
+    """The distributions of what is installed, by the name of the package: it takes a while to find them."""
+    return packages_distributions()
+
+
 @pytest.mark.parametrize(("package", "extra"), extras.EXTRAS.items())
-def test_an_extra_brings_its_package(package: str, extra: str) -> None:
-    if package not in DISTRIBUTIONS:
+def test_an_extra_brings_its_package(package: str, extra: str, distributions: Mapping[str, list[str]]) -> None:
+    if package not in distributions:
         pytest.skip("only an installed package tells the name of its distribution")
     needed = {re.split(r"[\[<>=]", requirement)[0] for requirement in PROJECT["optional-dependencies"][extra]}
-    assert needed & set(map(normal, DISTRIBUTIONS[package]))
+    assert needed & set(map(normal, distributions[package]))
 
 
 def test_the_distribution_has_its_name_in_one_place() -> None:

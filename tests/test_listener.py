@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -11,55 +11,50 @@ from calcli.listener import SILENT, here
 from tests.support.shell import ROOT
 
 DATA = """
+import os
 import calcli
 from calcli import listener as notebook
 from tests.support.samples import visits
 rows = visits(300)
 """
-AT_ONCE = "notebook.PATIENCE = notebook.PERIOD = 0"
+SHORT = "notebook.PATIENCE = 3600"
+QUIET = "notebook.PATIENCE = notebook.PERIOD = 0; os.environ['CALCLI_QUIET'] = '1'"
+LOUD = "del os.environ['CALCLI_QUIET']"
 FITS = (
     "calcli.Calibrator('platt', holdout='cv:3').fit(rows['logit'], rows['label']);",
     "calcli.fit(rows, method='platt', holdout='cv:3');",
 )
 
 
-def drawn(cells: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[list[Any]]]:
-    """What a kernel draws, drawing by drawing, and what stays below each cell."""
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore")  # theirs
+def test_a_notebook_shows_every_stage_of_work_that_takes_long_unless_told_to_be_quiet_and_keeps_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One kernel, which takes longer to start than all that it is asked to do."""
     client = pytest.importorskip("nbclient")
     nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    texts: list[str] = []
+    drawn: dict[int, list[str]] = defaultdict(list)
 
     class Client(client.NotebookClient):  # type: ignore[misc, name-defined]
         def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
             if msg["msg_type"] in ("display_data", "update_display_data"):
-                texts.append(msg["content"]["data"]["text/plain"])
+                drawn[cell_index].append(msg["content"]["data"]["text/plain"])
             return super().process_message(msg, cell, cell_index)
 
+    cells = [DATA, SHORT, *FITS, QUIET, *FITS, LOUD, *FITS]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     Client(notebook, kernel_name="python3").execute()
-    return texts, [cell.outputs for cell in notebook.cells]
-
-
-@pytest.mark.oracle
-@pytest.mark.filterwarnings("ignore")  # theirs
-def test_a_notebook_shows_every_stage_and_keeps_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts, outputs = drawn([DATA + AT_ONCE, *FITS], monkeypatch)
-    shown = "\n".join(texts)
+    *silent, first, second = range(len(cells))
+    shown = "\n".join(drawn[first] + drawn[second])
     assert shown.count("checking platt on held-out rows 2 of 3") == shown.count("fitting platt") == len(FITS)
-    for (left,) in outputs[1:]:
+    for place in (first, second):
+        (left,) = notebook.cells[place].outputs
         assert set(left["data"].values()) == {""}
-
-
-@pytest.mark.oracle
-@pytest.mark.filterwarnings("ignore")  # theirs
-def test_a_notebook_shows_nothing_of_short_work_or_where_it_is_told_to_be_quiet(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert drawn([DATA + "notebook.PATIENCE = 3600", *FITS], monkeypatch) == ([], [[], [], []])
-    monkeypatch.setenv("CALCLI_QUIET", "1")
-    assert drawn([DATA + AT_ONCE, *FITS], monkeypatch)[0] == []
+    assert [drawn[place] for place in silent] == [[] for _ in silent]
+    assert [notebook.cells[place].outputs for place in silent] == [[] for _ in silent]
 
 
 def test_nobody_listens_outside_of_a_notebook() -> None:

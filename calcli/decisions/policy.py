@@ -71,7 +71,7 @@ class ThresholdRule:
         """The decision of each action, None for none, and its reason; `classes` in the order of the class index."""
         low, high = shown(self.band.low), shown(self.band.high)
         return [
-            (classes[0], f"probability < {low}"),
+            (classes[0], _below(self.band.low)),
             (None, f"probability between {low} and {high}"),
             (classes[1], f"probability >= {high}"),
             (None, f"{self.column} > {0.0 if self.band.limit is None else self.band.limit:.6g}, or missing"),
@@ -119,11 +119,10 @@ class GroupRule:
     def actions(self, classes: Sequence[Json]) -> list[tuple[Json, str]]:
         """The decision and the reason of each action: no and yes in each group."""
         names = [*(f"in {self.column} {group_name(name)}" for name in self.groups), f"in another {self.column}"]
-        pairs = zip(names, map(shown, (*self.thresholds, self.unseen)), strict=True)
         return [
-            (classes[place], f"probability {sign} {least} {name}")
-            for name, least in pairs
-            for place, sign in enumerate(("<", ">="))
+            (classes[place], f"{why} {name}")
+            for name, least in zip(names, (*self.thresholds, self.unseen), strict=True)
+            for place, why in enumerate((_below(least), f"probability >= {shown(least)}"))
         ]
 
     def to_json(self) -> dict[str, Json]:
@@ -138,6 +137,11 @@ class GroupRule:
         if not all(0.0 <= each <= NEVER for each in (*thresholds, unseen)):
             raise ValueError(f"thresholds {thresholds}, {unseen} do not lie between 0 and 1")
         return cls(thresholds, column, groups, unseen)
+
+
+def _below(threshold: float) -> str:
+    """The reason of a no by one threshold, which a probability of 1 does not always reach."""
+    return "no probability is enough" if threshold == NEVER else f"probability < {shown(threshold)}"
 
 
 def group_name(name: str) -> str:

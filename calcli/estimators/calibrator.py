@@ -166,6 +166,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
 
     def _fit_rows(self, rows: Rows) -> Self:
         """`fit` on rows whose classes and kind of scores are known."""
+        from calcli.models.calibrator import CalibratorModel
+
         result = self._fitted(rows)
         self.report_ = result.report
         worse = [one.message for one in result.report.warnings if one.code == "not-better"] if result.report else []

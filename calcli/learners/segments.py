@@ -179,7 +179,7 @@ class Search:
             cell = codes[one] * size[1] + codes[other]
             cells = np.stack([totals(cell, column, size[0] * size[1]).reshape(size) for column in columns])
             excess, variance = held @ cells @ beside.T
-            worth = self._worth(excess, excess, variance, np.int64(2)).ravel()
+            worth = self._worth(excess, excess, variance, 2).ravel()
             for at in np.argsort(-worth, kind="stable")[:PER_PAIR]:
                 if worth[at] > -np.inf:
                     found.append((float(worth[at]), int(rows[at // len(across)]), int(across[at % len(across)])))
@@ -188,8 +188,8 @@ class Search:
     def _paired(self, pair: tuple[Condition, ...]) -> _Node:
         """A pair on all rows."""
         rows = rows_of(self.codes, pair)
-        sums = (float(column[rows].sum()) for column in (self.residual, self.gap, self.variance))
-        return _Node(float(self._worth(*map(np.float64, sums), np.int64(2))), pair)
+        excess, gap, variance = (np.array([column[rows].sum()]) for column in (self.residual, self.gap, self.variance))
+        return _Node(float(self._worth(excess, gap, variance, 2)[0]), pair)
 
     def _best(self, pairs: Sequence[tuple[Condition, ...]]) -> _Node | None:
         """The segment of the greatest worth."""
@@ -222,7 +222,8 @@ class Search:
         sums = np.cumsum(sums, axis=1)
         first, last = choices.starts[choices.axis] + choices.lo, choices.starts[choices.axis] + choices.hi + 1
         bounds = choices.bounds + sum(one.bounds for one in parent.conditions)
-        worth = self._worth(*(sums[:, last] - sums[:, first]), bounds)
+        excess, gap, variance = sums[:, last] - sums[:, first]
+        worth = self._worth(excess, gap, variance, bounds)
         worth[np.isin(choices.axis, taken)] = -np.inf
         held = worth > (parent.worth if parent.conditions else -np.inf)
         for place in np.argsort(-worth, kind="stable")[: BEAM * FAMILY]:
@@ -233,7 +234,7 @@ class Search:
         choices = self.choices
         return Condition(*(int(one[place]) for one in (choices.axis, choices.lo, choices.hi, choices.bounds)))
 
-    def _worth(self, excess: FloatArray, gap: FloatArray, variance: FloatArray, bounds: IntArray) -> FloatArray:
+    def _worth(self, excess: FloatArray, gap: FloatArray, variance: FloatArray, bounds: IntArray | int) -> FloatArray:
         """The evidence of segments with these sums, less what their bounds cost; minus infinity where there is none."""
         with np.errstate(divide="ignore", invalid="ignore"):
             beyond = np.square(excess) / (variance * np.maximum(1.0 - variance / self.all_variance, 1e-9))

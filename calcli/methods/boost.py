@@ -24,6 +24,7 @@ from calcli.errors import UsageError
 from calcli.expressions import Inputs, Terms, total
 from calcli.learners import catboost
 from calcli.learners.oblivious import trees
+from calcli.learners.screening import most_telling
 from calcli.learners.tree_models import Contributions, of_trees
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import SETTINGS, Chosen, Params, Section, number
@@ -48,7 +49,6 @@ SCORE = "calibrated score"
 _BLOB = "model.cbm"
 _LEVELS = "levels"
 _BAGS = "bags"
-_MOST = "most rounds"
 
 
 def _encoding(prior: float, borders: int) -> Mapping[str, Any]:
@@ -66,12 +66,25 @@ class _Course(NamedTuple):
     rate: float
     most: int
     patience: int
+    by_rows: bool = False
+    """Whether the rate follows from the number of all rows, so that the settings must say it to a part of them."""
+
+    @classmethod
+    def of(cls, params: Params, rows: Batch) -> _Course:
+        course = TWO_CLASSES if rows.classes == 2 else MORE_CLASSES
+        if params["rate"] != "auto":
+            return course._replace(rate=number(params, "rate"))
+        return OF_MANY if rows.classes == 2 and float(rows.weights.sum()) > MANY else course
+
+    def chosen(self, rounds: int) -> dict[str, int | float]:
+        """The values of parameters that were left open."""
+        return {"rounds": rounds, **({"rate": self.rate} if self.by_rows else {})}
 
 
 TWO_CLASSES, MORE_CLASSES = _Course(0.05, 300, 50), _Course(0.1, 200, 30)
 """A round of K classes costs K times as much, and longer steps cost them no quality."""
 
-MANY, OF_MANY = 50_000, _Course(0.1, 150, 25)
+MANY, OF_MANY = 50_000, _Course(0.1, 150, 25, by_rows=True)
 """Nor do they where two classes have more rows than this: of 240,000 with six categories they gain 0.6 % more, in half
 the time."""
 
@@ -96,21 +109,22 @@ and K - 1 encodings of each category among them. The Newton steps for the value 
 takes one up to 200 rounds and ten above, so that the rounds would be chosen for other trees than are grown.
 """
 
-MOST_TRIED = 512
-"""A level of a tree tries so many features, drawn at random from those of a wide table."""
+MOST_FEATURES = 512
+"""Trees are grown on so many features, those of a wide table that tell the most beyond the scaled score."""
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
-    rows, params = distinct(batch, seed), _with_rate(params, batch)
+    rows, course = distinct(batch, seed), _Course.of(params, batch)
     if params["rounds"] == "auto":
         splits = held_out_splits(rows)
-        trials = _trials(rows, params, seed, splits)
+        trials = _trials(rows, params, course, seed, splits)
         rounds = _rounds(trials)
         if params["bags"] is True and each_held_out_once(splits) and (kept := _mean_of(trials, rounds)):
             return kept
     else:
         rounds = int(number(params, "rounds"))
-    boosting, start = _Boosting.of(params, rows, seed), _scaled(rows)
+    rows = _telling(rows)
+    boosting, start = _Boosting.of(params, course, rows, seed), _scaled(rows)
     model = boosting.train(rows, start, rounds) if rounds else None
     return _state(start, model, boosting, rows)
 
@@ -123,25 +137,17 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: S
     """
     if params["rounds"] != "auto":
         return Chosen()
-    params = _with_rate(params, batch)
+    course = _Course.of(params, batch)
     if params["bags"] is True and each_held_out_once(splits):
-        trials = _trials(batch, params, seed, splits)
+        trials = _trials(batch, params, course, seed, splits)
         rounds = _rounds(trials)
         states = {place: trial.state(_rounds(_without(trials, place))) for place, trial in enumerate(trials)}
-        return Chosen({"rounds": rounds, "rate": params["rate"]}, states, _mean_of(trials, rounds))
+        return Chosen(course.chosen(rounds), states, _mean_of(trials, rounds))
     if (last := enough(batch, splits)) is None:
         return Chosen()
-    (trial,) = trials = _trials(batch, params, seed, [last])
+    (trial,) = trials = _trials(batch, params, course, seed, [last])
     rounds = _rounds(trials)
-    settings: Params = {"rounds": rounds, "rate": params["rate"]}
-    return Chosen(settings, {len(splits) - 1: trial.state(rounds)} if trial.reaches(rounds) else {})
-
-
-def _with_rate(params: Params, rows: Batch) -> Params:
-    """The parameters; of many rows with the rate of them all, which a part of them has too."""
-    if params["rate"] != "auto" or rows.classes > 2 or float(rows.weights.sum()) <= MANY:
-        return params
-    return {**params, "rate": OF_MANY.rate, _MOST: OF_MANY.most}
+    return Chosen(course.chosen(rounds), {len(splits) - 1: trial.state(rounds)} if trial.reaches(rounds) else {})
 
 
 def _without(trials: Sequence[_Trial], place: int) -> list[_Trial]:
@@ -260,19 +266,13 @@ class _Boosting:
     order: IntArray
 
     @classmethod
-    def of(cls, params: Params, rows: Batch, seed: int) -> _Boosting:
-        course = TWO_CLASSES if rows.classes == 2 else MORE_CLASSES
-        if params["rate"] != "auto":
-            course = course._replace(rate=number(params, "rate"))
-        if _MOST in params:
-            course = OF_MANY
+    def of(cls, params: Params, course: _Course, rows: Batch, seed: int) -> _Boosting:
         own = {"depth": int(number(params, "depth")), "l2_leaf_reg": number(params, "l2")}
         order = class_order(rows.score)
         # K classes have K - 1 rates a category: 255 borders of each would double the time, and are no better.
         encoding = _encoding(float((rows.labels == order[1]).mean()), 255) if rows.classes == 2 else _encoding(0.5, 64)
         loss = _LOSSES[rows.classes > 2]
-        tried = min(float(loss.get("rsm", 1.0)), MOST_TRIED / max(1, len(rows.features)))
-        settings = {**_SETTINGS, **loss, "rsm": tried, **encoding, **own, "learning_rate": course.rate}
+        settings = {**_SETTINGS, "rsm": 1.0, **loss, **encoding, **own, "learning_rate": course.rate}
         return cls(settings, course, seed, order)
 
     def train(self, rows: Batch, start: FittedMethod, rounds: int, unseen: Batch | None = None) -> CatBoost | None:
@@ -290,10 +290,6 @@ class _Boosting:
             seed=self.seed,
             evaluated=_pool(unseen, start, order) if unseen else None,
         )
-
-    def chosen(self, rounds: int) -> dict[str, Json]:
-        """The values of parameters that were left open."""
-        return {"rounds": rounds, **({"rate": self.course.rate} if self.course is OF_MANY else {})}
 
     def of_labels(self, rows: Batch) -> IntArray:
         """The order of the classes of these labels; of two classes both, of more CatBoost takes no others."""
@@ -315,9 +311,8 @@ class _Trial:
     losses: FloatArray
 
     @classmethod
-    def of(cls, seen: Batch, unseen: Batch, params: Params, seed: int, how: Mapping[str, Any]) -> _Trial:
-        boosting, start = _Boosting.of(params, seen, seed), _scaled(seen)
-        boosting = replace(boosting, settings={**boosting.settings, **how})
+    def of(cls, boosting: _Boosting, seen: Batch, unseen: Batch, how: Mapping[str, Any]) -> _Trial:
+        boosting, start = replace(boosting, settings={**boosting.settings, **how}), _scaled(seen)
         prob = start.predict(Batch(unseen.score))
         losses = [log_loss(prob, unseen.labels)]
         model = boosting.train(seen, start, boosting.course.most, unseen)
@@ -342,15 +337,30 @@ class _Trial:
         return _state(self.start, model, self.boosting, self.seen)
 
 
-def _trials(rows: Batch, params: Params, seed: int, splits: Iterable[Split]) -> list[_Trial]:
+def _trials(rows: Batch, params: Params, course: _Course, seed: int, splits: Iterable[Split]) -> list[_Trial]:
     """A trial for each split, on one thread each if there are several."""
     tried = list(splits)
 
     def work(split: Split) -> _Trial:
-        seen, unseen = (distinct(rows.take(side), seed) for side in split)
-        return _Trial.of(seen, unseen, params, seed, {"thread_count": 1} if len(tried) > 1 else {})
+        seen = _telling(distinct(rows.take(split.train), seed))
+        unseen = distinct(_with(rows, seen.features).take(split.test), seed)
+        boosting = _Boosting.of(params, course, seen, seed)
+        return _Trial.of(boosting, seen, unseen, {"thread_count": 1} if len(tried) > 1 else {})
 
     return on_threads(work, tried)
+
+
+def _telling(rows: Batch) -> Batch:
+    """The rows with no more features than trees are grown on."""
+    if len(rows.features) <= MOST_FEATURES:
+        return rows
+    prob = _scaled(rows).predict(Batch(rows.score))
+    return _with(rows, most_telling(rows.features, rows.labels, rows.weights, prob, MOST_FEATURES))
+
+
+def _with(rows: Batch, names: Iterable[str]) -> Batch:
+    """The rows with these features alone."""
+    return replace(rows, features={name: rows.features[name] for name in names})
 
 
 def _rounds(trials: Sequence[_Trial]) -> int:
@@ -363,7 +373,7 @@ def _mean_of(trials: Sequence[_Trial], rounds: int) -> State | None:
     if rounds == 0 or any(trial.model is None for trial in trials):
         return None
     whole = nest({str(place): trial.state(rounds) for place, trial in enumerate(trials)})
-    settings = trials[0].boosting.chosen(rounds)
+    settings: Json = {**trials[0].boosting.course.chosen(rounds)}
     return replace(whole, params={**whole.params, SETTINGS: settings, _BAGS: len(trials), "rounds": rounds})
 
 
@@ -419,7 +429,7 @@ def _state(start: FittedMethod, model: CatBoost | None, boosting: _Boosting, row
     rounds = 0 if model is None else int(model.tree_count_)
     params: dict[str, Json] = {
         **whole.params,
-        SETTINGS: boosting.chosen(rounds),
+        SETTINGS: {**boosting.course.chosen(rounds)},
         "method": start.spec.name,
         "rounds": rounds,
     }

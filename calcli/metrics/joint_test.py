@@ -328,7 +328,8 @@ class UnitGaps:
     @property
     def mean(self) -> Paired:
         """The mean of all gaps: where they are skewed, as those of rare positives are, random signs are not enough."""
-        return of_units(*unit_sums(self.unit, self.gap, self.weight))
+        gap, weight = unit_sums(self.unit, self.gap, self.weight)
+        return of_units(gap, weight)
 
     def table(self, cells: IntArray, lower: FloatArray) -> FloatArray:
         """The gaps of each unit in these cells, of probabilities that are by so much lower in each cell.

@@ -49,12 +49,13 @@ from calcli.numeric.seeded import folds, group_folds, stream
 EVIDENCE = 3.0
 """Nats: scores are changed only if the pool makes the held-out labels exp(3) = 20 times as likely, and of K classes
 20 times the root of K - 1: what methods fit grows with the classes, and so does what they owe to luck. Of tables whose
-scores are calibrated at most one in 100 reaches that: weights that follow from other rows leave little to luck. The
-best of all methods by itself reaches it in five."""
+scores are calibrated one in 100 reaches that, with real features two: weights that follow from other rows leave little
+to luck. The best of all methods by itself reaches it in five."""
 
 OFF = 0.005
 """Where the joint test of the scores as they are has a p-value up to this, they are known to be wrong, and any evidence
-for the pool is enough. Of calibrated scores it has one in 200 times at most, mostly where the pool has its evidence."""
+for the pool is enough. Of calibrated scores it is so small in one table of 200, and in most of these the pool has its
+evidence too."""
 
 STANDARD_ERRORS = 0.25
 SHARE = 0.02

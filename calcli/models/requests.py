@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -285,9 +287,12 @@ def _fit_facts(report: Report, learned: FitOutcome) -> dict[str, object]:
 def versions(*more: str) -> JsonObject:
     """The versions of Python, of calcli, of the packages that it always uses, and of `more`."""
     installed: JsonObject = {"python": platform.python_version(), "calcli": VERSION}
-    for name in (*_PACKAGES, *more):
-        try:
-            installed[name] = version(name)
-        except PackageNotFoundError:  # installed under another name, as polars-lts-cpu
-            installed[name] = None
-    return installed
+    return installed | {name: _installed(name) for name in (*_PACKAGES, *more)}
+
+
+@cache
+def _installed(name: str) -> str | None:
+    """The version of a package, whose description is read once in a process; it may take longer than a fit."""
+    with suppress(PackageNotFoundError):  # installed under another name, as polars-lts-cpu
+        return version(name)
+    return None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from calcli.diagrams.captions import caption, means, p_text, told
+from calcli.diagrams.curves import percent
 from calcli.reporting.facts import JsonObject
 from calcli.reporting.tables import Findings, part_of
 from calcli.reporting.typesetting import NOTHING, Table, decimals, glued, interval, number, signed, spelled
@@ -201,6 +202,10 @@ def best(findings: Findings, judged: list[Verdict]) -> str:
     return f"{lowest}; the raw score has {before:.{digits}f}. Against raw:"
 
 
+NAMED = 3
+"""So many parts of the rows in which a score is wrong are in the first sentences; a table has all."""
+
+
 def advice(report: Report) -> str:
     """A sentence about which score to use, and one about where not to trust it; empty where no segments were looked
     for.
@@ -216,19 +221,41 @@ def advice(report: Report) -> str:
         curve = next((one for one in report.curves if (one.score, one.kind) == (name, "reliability")), None)
         fault = "" if curve is None or curve.chance else caption(curve).answer.lower()
         fault = fault.replace("high and too low", "high in places, too low in others")
-        use = f"Use {name}. " + (f"Its probabilities are still {fault}. " if fault else "")
+        use = (
+            f"Use {name}. " + (f"Its probabilities are still {fault}. " if fault else "") + _better_still(report, name)
+        )
     elif gain is not None and gain.kind == "better":
         use = "Recalibrate the raw score before you use its probabilities. "
     elif raw is not None and raw.kind == "same" and not scarcity(report):
         use = "The raw score can be used as it is. "
-    texts = [str(entry["text"]) for entry in report.segments if entry["score"] == name]
+    found: list[Any] = [entry for entry in report.segments if entry["score"] == name]
     if name not in searched:
         return use.strip()
-    if not texts:
-        return f"{use}No segment was found in which {name} is more wrong than elsewhere."
-    *others, last = texts
+    if not found:
+        return f"{use}No part of the rows was found in which {name} is more wrong than elsewhere."
+    worst = sorted(found, key=lambda entry: -abs(entry["gap"] or 0.0))
+    rates = ([glued(percent(entry[name])) for name in ("predicted", "observed")] for entry in worst)
+    *others, last = (
+        f"{entry['text']} (it says {says}, and {true} come true)"
+        for entry, (says, true) in list(zip(worst, rates, strict=True))[:NAMED]
+    )
     either = f"{', where '.join(others)}, or where " if others else ""
-    return f"{use}Do not trust {name} where {either}{last}."
+    more = len(found) - NAMED
+    parts = f"{more} more part{'s' if more > 1 else ''} of the rows"
+    less = f" It is off by less in {parts}, listed below." if more > 0 else ""
+    return f"{use}Do not trust {name} where {either}{last}.{less}"
+
+
+def _better_still(report: Report, name: str) -> str:
+    """A sentence that a new fit loses less on held-out rows than the score that is advised; empty where it does not."""
+    if report.recalibration is None:
+        return ""
+    method = report.recalibration.chosen
+    fitted = next((part_of(row, "nll") for row in report.recalibration.scores if row.name == method), None)
+    used = next((part_of(row, "nll") for row in report.scores if row.name == name), None)
+    if fitted is None or used is None or fitted >= used:
+        return ""
+    return f"A new fit by {method} may be better still: see what recalibration would gain. "
 
 
 def _preferred(findings: Findings) -> str:

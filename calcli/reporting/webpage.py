@@ -218,6 +218,10 @@ _ON_CALIBRATION = (
     f"Of the rows for which a calibrated score says {glued('20 %')}, about {glued('20 %')} come true. Its curve lies "
     "on the diagonal, or as near to it as chance allows."
 )
+_ON_SEGMENTS = (
+    "A segment is a part of the rows. Predicted is what the score says in it on average, observed the share that came "
+    "true, and the gap is how much too high (+) or too low (-) the score is there."
+)
 _ON_BENEFIT = (
     "Suppose that you act on each row whose probability reaches a threshold. The net benefit counts the rows on which "
     "you are right to act, less a price for those on which you are wrong. The lower the threshold, the lower is that "
@@ -266,8 +270,8 @@ def _seen(report: Report) -> str:
     if rows is None:
         return ""
     said = (
-        f"On {rows.title}, probabilities that are off by so much on average are found out in four of five cases. "
-        "Smaller errors may be there unseen."
+        f"On {rows.title}, an error of this size would be noticed in four of five cases: a mean prediction that is so "
+        "far from what comes true, in all rows or in a part of them. A smaller error may be there unnoticed."
     )
     return section("How small an error could be seen?", paragraph(said), table(rows))
 
@@ -283,6 +287,8 @@ def where_wrong(report: Report) -> str:
     """For each score whether segments were found in which it is wrong, with a table and a picture of them."""
     searches: Any = report.segment_search
     parts = [paragraph(sentence) for sentence in segments.sentences(report)]
+    if report.segments:
+        parts.append(paragraph(_ON_SEGMENTS, "note"))
     for score, shown in segments.tables(report):
         found = segments.entries(report, score)
         names = [search["score"] for search in searches]

@@ -230,6 +230,10 @@ class _Parser:
                 break
         metric, score = parts[-1], ".".join(parts[:-1]) if len(parts) > 1 else None
         if not catalog.known(metric) and metric not in ESTIMATED:
+            segments, gap = SEGMENT_GAP.split(".")
+            if segments in parts[-2:]:
+                unknown = unknown_name(f"field of {segments}", field if metric == segments else metric, [gap])
+                raise UsageError(f"{self._where(start)}: {unknown}", hint=f"try: {SEGMENT_GAP}")
             names = [*catalog.names(), *(FIELDS if score is not None else ())]
             kind = "metric or field" if score is not None else "metric"
             raise UsageError(f"{self._where(start)}: {unknown_name(kind, metric, names)}", hint="try: calcli metrics")

@@ -122,9 +122,11 @@ def header(file: LocalFile) -> tuple[str, ...]:
     names = _first_row(file)
     if any("\0" in name for name in names):
         raise DataError(f"{file.name} has a NUL byte in a column name", hint="is it a text file?")
-    twice = [name for index, name in enumerate(names) if name in names[:index]]
-    if twice:
-        raise DataError(f"{file.name} has more than one column {twice[0]!r}", hint="rename one of them")
+    known: set[str] = set()
+    for name in names:
+        if name in known:
+            raise DataError(f"{file.name} has more than one column {name!r}", hint="rename one of them")
+        known.add(name)
     refuse_constants(file, names)
     return names
 
@@ -184,9 +186,7 @@ def _frames(file: LocalFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
     # The last column is always read: at its end a quote that is never closed is noticed.
     read = [name for name in keep if name not in file.constants and name != names[-1]] + [names[-1]]
     constants = [pl.lit(value, dtype=pl.String).alias(name) for name, value in file.constants.items() if name in keep]
-    points = [
-        pl.col(name).str.replace(COMMA, "${1}.${2}") for name in names if name in keep and name in file.dialect.commas
-    ]
+    points = [pl.col(name).str.replace(COMMA, "${1}.${2}") for name in keep if name in file.dialect.commas]
     wrong: list[Any] = []
     last: str | None = None
     try:

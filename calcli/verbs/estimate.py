@@ -118,7 +118,9 @@ class System:
                 yield Group(column, name, codes == code)
 
     def scores_mean(self, index: int, inside: NDArray[np.bool_] | None) -> float:
-        """The mean of the scores as they are."""
+        """The mean of the scores as they are; not a number of scores that only rank."""
+        if self.rows.given and self.rows.binding.score.kind == "rank":
+            return math.nan
         prob = self.rows.prob if self.rows.prob.ndim == 1 else self.rows.prob[:, index]
         weight = self.rows.loaded.batch.weights
         if inside is not None:
@@ -209,11 +211,11 @@ def _promised(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows
     if request.by:
         raise UsageError("--by needs rows with labels", hint="leave it out, or give the rows of one group")
     weight, place = rows.loaded.batch.weight, None if model.path is None else as_text(model.path)
-    found = promise(model, rows.prob, weight, request.seed)
+    found = promise(model, rows.prob, rows.loaded, weight, request.seed)
     names = class_names(rows.binding)
     said = {f"rate {k}": f"rate_{name}" for k, name in enumerate(names)} if len(names) > 2 else {}
     numbers = {said.get(name, name): number for name, number in found.numbers.items()}
-    at = None if found.threshold is None else f"of the decisions from a probability of {found.threshold:g} on"
+    at = None if found.decided is None else f"of the decisions {found.decided}"
     definitions = {
         name: Definition("target", approximation=at if name in ("precision", "recall") else PROMISED_HOW)
         for name in numbers
@@ -386,7 +388,7 @@ class _Table:
         numbers = {name: _number(entry[name]) for name in ("value", "lo", "hi", "p")}
         value = MetricValue(**numbers, reason=entry["reason"])  # type: ignore[arg-type]  # the reason is a text
         if group.by is None:
-            if score == ESTIMATE and mean is not None:
+            if score == ESTIMATE and _number(mean) is not None:
                 self.scores.append(ScoreRow(RAW, ScoreSource("raw"), {self.metric: MetricValue(_number(mean))}))
             self.scores.append(ScoreRow(score, ScoreSource("method", method="ppi"), {self.metric: value}))
             return

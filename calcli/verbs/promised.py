@@ -16,13 +16,16 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray
-from calcli.decisions.policy import ThresholdRule
+from calcli.decisions.policy import GroupRule, ThresholdRule
+from calcli.decisions.targets import Mask
 from calcli.metrics import catalog
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.powered import Interval
 from calcli.models.calibrator import CalibratorModel
+from calcli.models.judged import measured_rows
 from calcli.numeric.links import logit, scores, sigmoid, softmax
 from calcli.numeric.seeded import stream
+from calcli.reports.groups import TableRows
 
 METRICS = ("accuracy", "nll", "brier", "auc")
 THRESHOLD = 0.5
@@ -38,22 +41,29 @@ class Promise(NamedTuple):
     numbers: Mapping[str, Interval]
     """The rate (of each class, by its index), the metrics, and of two classes precision and recall."""
 
-    threshold: float | None
-    """The probability from which a row is taken for positive; None of more than two classes."""
+    decided: str | None
+    """How the rows that are taken for positive are decided, in words; None of more than two classes."""
 
 
-def promise(model: CalibratorModel, prob: FloatArray, weight: FloatArray | None, seed: int) -> Promise:
-    """The promise of an artifact about rows to which it gives these probabilities."""
+def promise(
+    model: CalibratorModel, prob: FloatArray, table: TableRows, weight: FloatArray | None, seed: int
+) -> Promise:
+    """The promise of an artifact about the rows of a table, to which it gives these probabilities."""
     rule = None if model.policy is None else model.policy.rule
     threshold = rule.band.high if isinstance(rule, ThresholdRule) else THRESHOLD
-    expected = _expected(prob, weight, threshold)
+    yes, decided = prob >= threshold, f"from a probability of {threshold:g} on"
+    if isinstance(rule, GroupRule):
+        group, _ = measured_rows(table, rule)
+        assert group is not None
+        yes, decided = rule.yes(prob, group), f"from the probability on that each {rule.column} has in the policy"
+    expected = _expected(prob, weight, yes)
     rng = stream(seed, "promised")
-    some, weights = prob, weight
+    some, weights, taken = prob, weight, yes
     if len(prob) > _MOST_ROWS:
         place = rng.choice(len(prob), _MOST_ROWS, replace=False)
-        some, weights = prob[place], None if weight is None else weight[place]
+        some, weights, taken = prob[place], None if weight is None else weight[place], yes[place]
     fitted = float(str(model.manifest.fit["rows"]))
-    draws = [_numbers(*_drawn(some, fitted, rng), weights, threshold) for _ in range(_DRAWS)]
+    draws = [_numbers(*_drawn(some, fitted, rng), weights, taken) for _ in range(_DRAWS)]
     numbers = {}
     for name, value in expected.items():
         known = np.array([one[name] for one in draws if one[name] is not None], dtype=np.float64)
@@ -62,7 +72,7 @@ def promise(model: CalibratorModel, prob: FloatArray, weight: FloatArray | None,
             continue
         lo, hi = value + np.quantile(known, (0.025, 0.975)) - known.mean()
         numbers[name] = Interval(value, float(lo), float(hi))
-    return Promise(numbers, threshold if prob.ndim == 1 else None)
+    return Promise(numbers, decided if prob.ndim == 1 else None)
 
 
 def _drawn(prob: FloatArray, fitted: float, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
@@ -80,17 +90,17 @@ def _drawn(prob: FloatArray, fitted: float, rng: np.random.Generator) -> tuple[I
     return (rng.random(len(z)) < sigmoid(shift + slope * z)).astype(np.int64), prob
 
 
-def _expected(prob: FloatArray, weight: FloatArray | None, threshold: float) -> dict[str, float | None]:
+def _expected(prob: FloatArray, weight: FloatArray | None, yes: Mask) -> dict[str, float | None]:
     """The metrics of rows that stand once with each label, weighted by its probability."""
     classes = 2 if prob.ndim == 1 else prob.shape[1]
     columns = np.column_stack([1.0 - prob, prob]) if prob.ndim == 1 else prob
     each = columns if weight is None else columns * weight[:, None]
     label = np.repeat(np.arange(classes), len(prob))
-    return _numbers(label, np.concatenate([prob] * classes), each.T.ravel(), threshold)
+    return _numbers(label, np.concatenate([prob] * classes), each.T.ravel(), np.concatenate([yes] * classes))
 
 
-def _numbers(label: IntArray, prob: FloatArray, weight: FloatArray | None, threshold: float) -> dict[str, float | None]:
-    """The rates, the metrics, precision and recall of labelled rows."""
+def _numbers(label: IntArray, prob: FloatArray, weight: FloatArray | None, yes: Mask) -> dict[str, float | None]:
+    """The rates, the metrics, precision and recall of labelled rows; `yes` are those that are taken for positive."""
     scored = Scored(label, prob, weight)
     measured = catalog.measure([catalog.find(name) for name in METRICS], scored, Options())
     found: dict[str, float | None] = {}
@@ -98,10 +108,10 @@ def _numbers(label: IntArray, prob: FloatArray, weight: FloatArray | None, thres
     if prob.ndim == 2:
         found |= {f"rate {k}": float(weights[label == k].sum() / weights.sum()) for k in range(prob.shape[1])}
         return found | {name: one.value for name, one in measured.items()}
-    yes, positive = weights * (prob >= threshold), weights * label
-    hits = float((yes * label).sum())
+    alerts, positive = weights * yes, weights * label
+    hits = float((alerts * label).sum())
     found["rate"] = float(positive.sum() / weights.sum())
     found |= {name: one.value for name, one in measured.items()}
-    found["precision"] = hits / float(yes.sum()) if yes.sum() > 0 else None
+    found["precision"] = hits / float(alerts.sum()) if alerts.sum() > 0 else None
     found["recall"] = hits / float(positive.sum()) if positive.sum() > 0 else None
     return found

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from calcli import files
+from calcli.cli import arguments
 from calcli.cli.main import main
 from tests.support.shell import HANGS, calcli, environment
 
@@ -226,18 +227,34 @@ def test_variables_of_libraries_that_make_no_sense_stop_nothing(here: Path) -> N
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_whoever_waits_for_a_lock_says_so_and_gives_up(
+class Clock:
+    """A clock that stands still but for those who sleep."""
+
+    seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def test_whoever_waits_for_a_lock_says_so_after_a_second_and_gives_up(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The patience before it speaks is set to nothing, so that the test waits for no clock."""
-    monkeypatch.setattr(files, "_UNTOLD_SECONDS", 0.0)
+    clock, told = Clock(), []
+    words = ["fit", "train.parquet", "--method", "platt", "-o", "art", "--quiet", "--holdout", "none"]
+    monkeypatch.setattr(files, "time", clock)
+    monkeypatch.setattr(arguments, "write_stderr", lambda text: told.append((text, clock.seconds)))
     Path("art").mkdir()
     with files.locked(Path("art/.lock"), 0.0, []):
-        words = ["fit", "train.parquet", "--method", "platt", "-o", "art", "--quiet", "--holdout", "none"]
-        assert main([*words, "--lock-timeout", "0.1"]) == 7
-    said = capsys.readouterr().err.splitlines()
-    assert said[0] == "calcli: waiting up to 0.1 s for art/.lock: another process is writing to art"
-    assert said[-1].startswith("calcli: another calcli is writing to art: it has held art/.lock for 0.1 s")
+        assert main([*words, "--lock-timeout", "2.5"]) == 7
+    ((text, when),) = told
+    assert text == "calcli: waiting up to 2.5 s for art/.lock: another process is writing to art"
+    assert 1.0 <= when <= clock.seconds - 1.0
+    assert 2.5 <= clock.seconds < 3.5
+    said = capsys.readouterr().err
+    assert said.startswith("calcli: another calcli is writing to art: it has held art/.lock for 2.5 s")
     assert main(words) == 0
 
 

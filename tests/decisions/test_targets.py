@@ -128,6 +128,9 @@ def test_a_group_that_shows_nothing_gets_no_yes_or_none_is_chosen() -> None:
     assert isinstance(rule, GroupRule)
     assert rule.thresholds[1] == NEVER
     assert "no row of y gets yes" in choice.why
+    reasons = [why for _, why in rule.actions((0, 1))]
+    assert reasons[2] == "no probability is enough in place y"  # a row with 1.0, too, gets no
+    assert reasons[0].startswith("probability < 0.")
     refused = choose(DecisionGoal(target="recall >= 0.7", by="place"), few, 0)
     assert refused.policy is None
     assert refused.why.startswith("in place y, no threshold has recall >= 0.7 with 97.5 % confidence")

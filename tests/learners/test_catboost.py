@@ -92,6 +92,21 @@ def test_the_most_important_feature_is_the_one_that_tells_the_classes_apart(clas
     assert most_important(columns, np.array(classes)[label], None, count=1, seed=0) == ("b",)
 
 
+def test_of_very_many_features_those_are_ranked_that_tell_the_most_by_themselves(monkeypatch):
+    label = (X[:, 1] + X[:, 2] > 0).astype(np.int64)
+    columns = {name: Column("number", values) for name, values in zip("abc", X.T, strict=True)}
+    ranked = []
+
+    def counted(features, *rest):
+        ranked.append(list(features))
+        return pool(features, *rest)
+
+    monkeypatch.setattr("calcli.learners.catboost.pool", counted)
+    monkeypatch.setattr("calcli.learners.catboost._MANY", 2)
+    assert most_important(columns, label, None, count=1, seed=0)[0] in ("b", "c")
+    assert [sorted(names) for names in ranked] == [["b", "c"]]
+
+
 @pytest.mark.parametrize("alike", ["label", "weighted label", "features"])
 def test_where_none_can_tell_anything_the_first_features_are_the_most_important(alike):
     numbers = np.zeros_like(X) if alike == "features" else X

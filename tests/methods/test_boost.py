@@ -53,6 +53,18 @@ def test_it_learns_what_the_score_does_not_know(classes: int) -> None:
     np.testing.assert_array_equal(FittedMethod.from_state("boost", model.to_state()).predict(test), model.predict(test))
 
 
+@pytest.mark.parametrize("rounds", ["auto", 60])
+def test_of_very_many_features_trees_read_those_that_tell_the_most(rounds: str | int, monkeypatch) -> None:
+    train, rng = replace(shops(), weight=None), np.random.default_rng(1)
+    noise = {name: Column("number", rng.normal(size=len(train))) for name in ("m", "q", "x")}
+    wide = replace(train, features={**noise, **train.features})
+    monkeypatch.setattr(boost, "MOST_FEATURES", 2)
+    model = fitted(wide, rounds=rounds)
+    others = {name: replace(column, values=-column.values) for name, column in noise.items()}
+    np.testing.assert_array_equal(model.predict(replace(wide, features=wide.features | others)), model.predict(wide))
+    assert loss_of(model, shops(seed=2)) < 0.95 * loss_of(alone(train), shops(seed=2))
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_features_that_say_nothing_leave_the_scaled_score(classes: int) -> None:
     train = shops(classes=classes, effect=0.0)
@@ -184,7 +196,8 @@ def test_chosen_by_given_folds_each_is_judged_by_rounds_that_the_others_prefer()
 def test_a_model_of_few_rounds_is_the_beginning_of_one_of_many(classes: int) -> None:
     """Else the number of rounds would be chosen for other trees than those that are grown."""
     train = boost.distinct(shops(600, classes), 0)
-    boosting, start = boost._Boosting.of(ROW.resolve(), train, 0), alone(train)
+    course = boost._Course.of(ROW.resolve(), train)
+    boosting, start = boost._Boosting.of(ROW.resolve(), course, train, 0), alone(train)
     few, many = (boosting.train(train, start, rounds) for rounds in (20, 260))
     assert few is not None
     assert many is not None

@@ -142,22 +142,36 @@ def test_groups_stand_under_each_other_and_those_that_are_off_stand_out() -> Non
 
 def test_the_advice_names_the_score_to_use_and_where_not_to_trust_it() -> None:
     searched = tuple({"score": name} for name in ("raw", "platt"))
-    segments = tuple({"score": "platt", "text": text} for text in ("age > 54", "device = tablet", "price < 2"))
+    segments = tuple(
+        {"score": "platt", "text": text, "predicted": 0.2, "observed": 0.2 - gap, "gap": gap}
+        for text, gap in (("age > 54", 0.05), ("device = tablet", -0.1), ("price < 2", 0.03), ("price > 9", 0.01))
+    )
     assert verdict.advice(better()) == ""  # nothing was looked for
     none = replace(better(), segment_search=searched)
-    assert verdict.advice(none) == "Use platt. No segment was found in which platt is more wrong than elsewhere."
+    nowhere = "No part of the rows was found in which {} is more wrong than elsewhere."
+    assert verdict.advice(none) == f"Use platt. {nowhere.format('platt')}"
     some = replace(none, segments=segments)
-    where = "Do not trust platt where age > 54, where device = tablet, or where price < 2."
-    assert verdict.advice(some) == f"Use platt. {where}"
-    assert verdict.advice(replace(some, segments=segments[:1])) == "Use platt. Do not trust platt where age > 54."
+    where = (
+        "Do not trust platt where device = tablet (it says 20 %, and 30 % come true), where age > 54 (it says 20 %, "
+        "and 15 % come true), or where price < 2 (it says 20 %, and 17 % come true). It is off by less in 1 more part "
+        "of the rows, listed below."
+    )
+    assert verdict.advice(some).replace("\0", " ") == f"Use platt. {where}"
+    first = where.partition(", where age")[0].removeprefix("Do not trust platt where ")
+    alone = verdict.advice(replace(some, segments=segments[1:2])).replace("\0", " ")
+    assert alone == f"Use platt. Do not trust platt where {first}."
     for faults, words in ((("high",), "too high"), (("shape",), "too high in places, too low in others")):
         wrong = Diagnosis(0.001, 0.05, 0.2, 0.1, 0.001, 0.01, 1.0, 0.5, 0.001, faults)
         curve = Curve("platt", "1", "reliability", (Point(0.2, 0.1, 100.0),), diagnosis=wrong)
         said = f"Use platt. Its probabilities are still {words}. {where}"
-        assert verdict.advice(replace(some, curves=(curve,))) == said
+        assert verdict.advice(replace(some, curves=(curve,))).replace("\0", " ") == said
+    # A fit that would lose less on held-out rows is named.
+    for loss, words_of_fit in ((0.35, "A new fit by effects may be better still"), (0.45, "Use platt. No part")):
+        fit = report(score("effects", nll=loss), chosen="effects")
+        assert words_of_fit in verdict.advice(replace(none, recalibration=fit))
     # A score that is not shown to be better is not advised; recalibration is where that is shown to gain.
     alone = report(segment_search=searched[:1])
-    assert verdict.advice(alone) == "No segment was found in which raw is more wrong than elsewhere."
+    assert verdict.advice(alone) == nowhere.format("raw")
     gain = replace(alone, recalibration=better())
     assert verdict.advice(gain).startswith("Recalibrate the raw score before you use its probabilities. ")
 

@@ -117,6 +117,8 @@ def test_terms(text, term):
         ("nll.null_hi > 1", "character 1: there is no nll.null_hi; available: nll, nll.lo, nll.hi, nll.p, nll.diff"),
         ("spiegelhalter_z.hi > 1", "there is no spiegelhalter_z.hi; available: spiegelhalter_z, spiegelhalter_z.p"),
         ("segments.gap@site > 1", "character 1: segments.gap is about all rows; leave out @site"),
+        ("raw.segments.p > 1", "no field of segments 'p'; available: gap"),
+        ("segments.foo > 1", "character 1: no field of segments 'foo'; available: gap; try: segments.gap"),
         ("__import__('os') > 1", r"character 1: no metric '__import__\('"),
     ],
 )

@@ -29,19 +29,18 @@ ALONE: dict[str, Any] = {"rank": "size", "features": ()}
 
 
 def test_the_curve_is_found() -> None:
-    found = calcli.fit(TABLE, method="platt", **ALONE)
+    found = calcli.fit(TABLE, method="platt", holdout="none", **ALONE)
     prob = found.model.predict(TABLE)
     assert np.abs(prob - TRUTH).mean() < 0.02
     assert found.model.binding.score == Score("rank", ("size",))
 
 
 def test_only_the_order_has_a_say_up_to_scale() -> None:
-    own = calcli.fit(TABLE, method="histogram", **ALONE)
+    asked: dict[str, Any] = {"method": "histogram", "holdout": "none", **ALONE}
+    own = calcli.fit(TABLE, **asked)
     moved = TABLE.with_columns(size=1e-7 * pl.col("size") - 3.0)
-    np.testing.assert_allclose(
-        calcli.fit(moved, method="histogram", **ALONE).model.predict(moved), own.model.predict(TABLE), rtol=1e-6
-    )
-    turned = calcli.fit(TABLE, method="histogram", rank="near", descending=True, features=())
+    np.testing.assert_allclose(calcli.fit(moved, **asked).model.predict(moved), own.model.predict(TABLE), rtol=1e-6)
+    turned = calcli.fit(TABLE, **(asked | {"rank": "near"}), descending=True)
     np.testing.assert_array_equal(turned.model.predict(TABLE), own.model.predict(TABLE))
     assert turned.model.binding.score.columns == ("minus(near)",)
 
@@ -115,11 +114,11 @@ def test_small_steps_and_ties_are_fine() -> None:
 
 
 def test_an_artifact_has_the_curve_wherever_it_is_applied(here: Path) -> None:
-    calcli.fit(TABLE, method="spline", output="kept", rank="near", descending=True, features=())
+    calcli.fit(TABLE, method="isotonic", output="kept", holdout="0.3", rank="near", descending=True, features=())
     found = calcli.evaluate(TABLE, artifacts=("kept",), metrics=("nll",))
     assert found.scores[1].metrics["nll"].value < found.scores[0].metrics["nll"].value
     some = TABLE[:50].drop("label")
-    plain = calcli.fit(TABLE, method="spline", output="plain", **ALONE)
+    plain = calcli.fit(TABLE, method="isotonic", output="plain", holdout="0.3", **ALONE)
     np.testing.assert_array_equal(applied("kept", some)["calibrated"], plain.model.predict(some))
     for name in ("plain", "kept"):
         query = ExportRequest(name, shape="query", table="the table", keep=())

@@ -107,6 +107,29 @@ def test_the_mean_of_a_grade_needs_no_probability() -> None:
     assert report.gates[0]["passed"]
 
 
+def test_a_score_in_percent_is_the_same_and_one_that_only_ranks_has_no_mean() -> None:
+    """Grades in any units give one estimate, up to the solver of their curve; with labels alone it is wider."""
+    rng = np.random.default_rng(5)
+    prob = rng.beta(1, 3, ROWS)
+    frame = pl.DataFrame({"label": (rng.random(ROWS) < prob).astype(int), "prob": prob})
+    frame = frame.with_columns(label=pl.when(pl.int_range(pl.len()) < LABELS).then("label"))
+    (plain,) = ours(frame).estimates
+    scaled = frame.select("label", percent=100.0 * pl.col("prob"))
+    (percent,) = calcli.estimate(scaled, percent="percent", label="label").estimates
+    assert [percent[key] for key in ("value", "lo", "hi")] == pytest.approx(
+        [plain[key] for key in ("value", "lo", "hi")]
+    )
+    grades = frame.select("label", up=1.0 + 9.0 * pl.col("prob").round(1), down=-2.0 * pl.col("prob").round(1))
+    (up,) = calcli.estimate(grades.drop("down"), rank="up", label="label").estimates
+    (down,) = calcli.estimate(grades.drop("up"), rank="down", descending=True, label="label").estimates
+    assert (up["scores_mean"], down["scores_mean"]) == (None, None)
+    assert up["worth"] > 1.1 * LABELS
+    assert (down["value"], down["worth"]) == (
+        pytest.approx(up["value"], abs=1e-6),
+        pytest.approx(up["worth"], rel=1e-4),
+    )
+
+
 def test_labels_that_were_drawn_with_known_probabilities_are_weighed() -> None:
     frame = judged(0.3, 5, rows=6000, labels=6000)
     rng = np.random.default_rng(6)
@@ -306,6 +329,24 @@ def test_without_labels_an_artifact_promises_what_labels_then_show(platt: Path) 
     assert promised.metrics["auc"].value == pytest.approx((order * pairs).sum() / pairs.sum(), abs=1e-3)
     assert [one.code for one in report.warnings] == ["promised"]
     assert "--drift" in report.warnings[0].message
+
+
+def test_a_policy_promises_the_decisions_of_each_group(here: Path) -> None:
+    """Each group has a threshold of its own, and precision is that of the rows that reach it."""
+    rng = np.random.default_rng(3)
+    rows = calibrated_rows(3, 6000).with_columns(site=pl.Series(rng.choice(["a", "b"], 6000)))
+    rows = rows.with_columns(label=pl.when(pl.col("site") == "a").then("label").otherwise(rng.integers(0, 2, 6000)))
+    decided = calcli.decide(rows, prob="prob", target="precision >= 0.6", by="site", output="p")
+    rule = decided.choice.policy.rule
+    promised = calcli.estimate(rows.drop("label"), artifact="p")
+    prob = calcli.load("p").predict(rows)
+    thresholds = dict(zip(rule.groups, rule.thresholds, strict=True))
+    yes = prob >= rows["site"].replace_strict(thresholds).to_numpy()
+    metrics = promised.scores[0].metrics
+    assert metrics["precision"].value == pytest.approx(prob[yes].mean(), rel=1e-9)
+    assert metrics["recall"].value == pytest.approx(prob[yes].sum() / prob.sum(), rel=1e-9)
+    assert metrics["precision"].value != pytest.approx(prob[prob >= 0.5].mean(), rel=1e-3)
+    assert "each site has in the policy" in promised.definitions["precision"].approximation
 
 
 def moved_rows(rate: float) -> pl.DataFrame:

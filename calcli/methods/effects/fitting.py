@@ -12,6 +12,7 @@ class, a T for each block and class, and steps are damped.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -185,8 +186,8 @@ class Fit:
     means: dict[tuple[int, bool], float] = field(default_factory=dict)
     """The mean T of each kind of blocks, of the last sweep."""
 
-    left: list[Block] = field(default_factory=list)
-    """The blocks that have left."""
+    left: Counter[tuple[int, bool]] = field(default_factory=Counter)
+    """How many T of each kind have vanished with their blocks."""
 
     places: dict[tuple[str, str], list[int]] = field(init=False)
     """The places of the codings of each feature, or score."""
@@ -211,21 +212,23 @@ class Fit:
             self._pool()
             blocks, self.blocks = self.blocks, []
             for block in blocks:
-                (self.blocks if (block.variance >= LEAST_VARIANCE).any() else self.left).append(block)
+                if (block.variance >= LEAST_VARIANCE).any():
+                    self.blocks.append(block)
+                else:
+                    self.left[block.kind] += block.variance.size
             if moved < STILL * self.mass and not few:
                 break
 
     def leave_out(self, features: int) -> None:
         """Count so many features beside those of the blocks as ones whose effects have vanished."""
-        for kind in {block.kind for block in self.blocks}:
-            gone = Block.nothing((0,), 1, self.rows.classes, slope=kind[1])
-            gone.variance = np.zeros_like(gone.variance)
-            self.left += [gone] * features
+        for block in {block.kind: block for block in self.blocks}.values():
+            self.left[block.kind] += features * block.variance.size
 
     def _pool(self) -> None:
         """The geometric mean of the T of all blocks of a kind, of those too that have left."""
         for kind in {block.kind for block in self.blocks}:
-            known = [block.variance.ravel() for block in (*self.blocks, *self.left) if block.kind == kind]
+            known = [block.variance.ravel() for block in self.blocks if block.kind == kind]
+            known.append(np.full(self.left[kind], LEAST_VARIANCE))
             self.means[kind] = float(np.exp(np.log(np.maximum(np.concatenate(known), LEAST_VARIANCE)).mean()))
 
     def _scale(self) -> float:

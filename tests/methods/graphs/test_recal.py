@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, Edges, FloatArray, SideInputs
 from calcli.errors import DataError, UsageError
@@ -172,6 +171,7 @@ def test_chunks_and_permutations_of_rows_change_no_bit(relation: str, propagatio
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_offline_the_rows_are_a_graph_of_their_own_as_torch_geometric_has_it(relation: str) -> None:
+    import torch
     from torch_geometric.nn import GCNConv
 
     batch, new = table(60, 3, 1), table(50, 3, 2)
@@ -194,6 +194,8 @@ def test_offline_the_rows_are_a_graph_of_their_own_as_torch_geometric_has_it(rel
 
 def test_what_is_trained_is_what_is_applied() -> None:
     """The loss that training sees is that of the network offline, on the calibration rows."""
+    import torch
+
     batch = table(120, 3, 1)
     for relation in RELATIONS:
         model = fitted(batch, relation, apply="offline", epochs="25", margin="0")
@@ -226,6 +228,8 @@ def _inputs(batch: Batch, model: FittedMethod) -> training.Inputs:
 @pytest.mark.parametrize("classes", [2, 4])
 def test_the_loss_is_that_of_the_paper(classes: int) -> None:
     """Eq. 6 with mixed labels, and Eq. 7 as a mean: 1 - z_m + z_s of rows predicted right, z_m - z_s of the others."""
+    import torch
+
     batch = ordinary(50, classes)
     inputs = training.Inputs({"own": logits(batch.score)}, 1.0, None, GCN)
     trainer = training._Trainer(batch, inputs, torch.device("cpu"), 0)
@@ -334,6 +338,8 @@ def test_rates_and_penalties_are_chosen_where_auto_is_asked() -> None:
 
 def test_each_network_learns_as_if_it_were_alone() -> None:
     """Networks that are trained side by side, with other rows and lambdas, do not see each other."""
+    import torch
+
     batch = ordinary(80, 3)
     inputs = training.Inputs({"own": logits(batch.score)}, 1.0, None, GCN)
     trainer = training._Trainer(batch, inputs, torch.device("cpu"), 0)
@@ -356,6 +362,8 @@ def test_the_top_class_survives_a_network_that_says_anything() -> None:
 
 
 def test_threads_of_pytorch_change_no_byte_and_come_back() -> None:
+    import torch
+
     batch, found = related_rows(400, 1), []
     before = torch.get_num_threads()
     for threads in (1, 2):
@@ -388,6 +396,8 @@ def test_where_labels_of_one_class_show_no_important_feature_auto_is_the_first()
 
 
 def test_a_gpu_that_is_not_there_is_named() -> None:
+    import torch
+
     if torch.cuda.is_available():
         pytest.skip("there is one")
     with pytest.raises(UsageError, match="PyTorch finds no GPU"):

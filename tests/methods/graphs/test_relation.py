@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from calcli.batch import Batch, Column, Edges, SideInputs
 from calcli.errors import DataError, UsageError
@@ -70,6 +69,8 @@ def test_a_clique_is_mixed_as_if_its_edges_were_there(scheme: Scheme) -> None:
 )
 def test_the_network_learns_with_the_layers_that_it_is_applied_with(scheme: Scheme, graph: Adjacency | Cliques) -> None:
     """Training mixes by torch-geometric, or by means of groups; applying by NumPy."""
+    import torch
+
     values = np.random.default_rng(1).normal(size=(12, 2))
     once = graph.spread(values, scheme)
     first, mix = first_mixing(graph, values, scheme), second_mixing(graph, scheme, torch.device("cpu"))

@@ -308,8 +308,9 @@ def test_of_many_rows_deeper_trees_are_tried(monkeypatch: pytest.MonkeyPatch) ->
         label = (rng.random(8000) < sigmoid(score + (signs.prod(axis=0) if meet else signs[0]))).astype(np.int64)
         return Batch(score, label, None, {f"sign {place}": Column("number", one) for place, one in enumerate(signs)})
 
-    assert fitted(rows(0, meet=True)).state.number("depth") == 2
-    shallow = loss_of(fitted(rows(0, meet=True)), rows(1, meet=True))
+    model = fitted(rows(0, meet=True))
+    assert model.state.number("depth") == 2
+    shallow = loss_of(model, rows(1, meet=True))
     monkeypatch.setattr("calcli.methods.mbct.mbct.LARGE", 8000)
     model = fitted(rows(0, meet=True))
     assert model.state.number("depth") >= 3
