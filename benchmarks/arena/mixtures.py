@@ -112,14 +112,14 @@ def _log_linear(
 def predicted(pair: Pair) -> dict[str, np.ndarray]:
     """The labels, and what every method predicts out of fold and of the rows to judge on."""
     train, test = pair.read()
-    fold = folds(len(train), FOLDS.folds, stream(0, "folds"))
+    fold = folds(len(train), FOLDS, stream(0, "folds"))
     found: dict[str, np.ndarray] = {"label": train.labels, "test": test.labels}
     for spec in catalog.candidates_for(train.classes):
         if spec.lacks_columns(train):
             continue
         member = calibrator.fit(spec, train, spec.resolve())
         out = np.empty(train.score.shape)
-        for index in range(FOLDS.folds):
+        for index in range(FOLDS):
             of_fold = calibrator.fit(spec, train.take(fold != index), spec.resolve() | member.settings)
             out[fold == index] = of_fold.predict(train.take(fold == index))
         found |= {f"oof/{spec.name}": out, f"new/{spec.name}": member.predict(test)}
