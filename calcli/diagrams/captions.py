@@ -130,8 +130,8 @@ def _against(curve: Curve, versus: str) -> Caption:
     side, money = 1.0 if curve.kind == "benefit" else -1.0, _money(curve)
     better, worse = (_stretch(curve, [one.off and way * one.y > 0 for one in curve.points]) for way in (side, -side))
     if better and worse:
-        text = f" than {versus}, beyond chance: better at thresholds {better}, worse at thresholds {worse}{money}"
-        return Caption("mixed", "Better and worse", text)
+        text = f" than {versus} at thresholds {better}, and worse at thresholds {worse}, both beyond chance{money}"
+        return Caption("mixed", "Better", text)
     if better or worse:
         text = f" than {versus}, beyond chance, at thresholds {better or worse}{money}"
         return Caption("useful" if better else "mixed", "Better" if better else "Worse", text)

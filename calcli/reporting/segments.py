@@ -42,17 +42,17 @@ def sentences(report: Report) -> Iterator[str]:
         of = "" if search["class"] is None else f" (class {search['class']})"
         count = search["found"]
         if count:
-            found = f"wrong in {count} segment{'s' if count > 1 else ''}"
+            found = f"wrong in {count} segment{'s' if count > 1 else ''}, and others may be too"
         else:
             found = "no segment found in which it is more wrong than elsewhere"
         seen = ""
         if not search["tried"]:
             found = "no segment could be tried: no feature divides the rows into large enough parts"
         elif search["detectable"] is not None and search["detectable"] >= 1.0:
-            seen = "; there are too few rows to find even the largest gap in 4 of 5 cases"
+            seen = "; there are too few rows to notice even the largest gap in 4 of 5 cases"
         elif search["detectable"] is not None:
             gap, share = number(search["detectable"], 3), glued(f"{100 * search['share']:g} %")
-            seen = f"; a gap of {gap} in {share} of the rows would be found in 4 of 5 cases"
+            seen = f"; a gap of {gap} in {share} of the rows would be noticed in 4 of 5 cases"
         yield f"{search['score']}{of}: {found}{seen}."
 
 

@@ -253,7 +253,7 @@ def _recalibration(report: Report) -> str:
     findings, method = Findings.of_report(report.recalibration), report.recalibration.chosen
     how = (
         f"The method {method} was chosen on these rows to recalibrate the raw score, and was measured on rows that it "
-        "was not fitted on. No calibrator was kept: calcli fit makes one."
+        "was not fitted on. That was a trial, which keeps nothing: calcli fit makes such a calibrator."
     )
     title = "What would recalibration gain?"
     if method == tables.IDENTITY:

@@ -55,7 +55,7 @@ def test_groups_and_scores_that_failed_are_rows_of_their_own() -> None:
 def test_markdown_says_that_no_segment_was_found() -> None:
     keys = {"class": None, "rows": 900, "tried": 4, "found": 0, "share": 0.1, "detectable": 0.05}
     text = serial.report(replace(report(), segment_search=({"score": "raw", **keys},)), "markdown")
-    assert text.endswith("a gap of 0.050 in 10 % of the rows would be found in 4 of 5 cases.\n")
+    assert text.endswith("a gap of 0.050 in 10 % of the rows would be noticed in 4 of 5 cases.\n")
 
 
 def test_gain_time_and_choice_stand_at_the_end() -> None:

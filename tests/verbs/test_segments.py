@@ -94,7 +94,7 @@ def test_where_none_can_be_found_no_gap_is_promised(here: Path) -> None:
     assert few.segment_search[0]["tried"] > 0
     assert few.segment_search[0]["detectable"] > 1
     (sentence,) = sentences(few)
-    assert sentence.endswith("; there are too few rows to find even the largest gap in 4 of 5 cases.")
+    assert sentence.endswith("; there are too few rows to notice even the largest gap in 4 of 5 cases.")
 
 
 @pytest.mark.parametrize(
