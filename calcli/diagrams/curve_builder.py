@@ -61,6 +61,8 @@ class CurveBuilder:
         point; None for all.
     judged
         Whether the curves have a diagnosis: not on rows that the scores were fitted on.
+    halved
+        Whether rows are the halves of rows with soft labels, for bands that count whole rows.
     """
 
     def __init__(
@@ -76,11 +78,13 @@ class CurveBuilder:
         bands: Bands = "consistency",
         span: Sequence[float] | None = None,
         judged: bool = True,
+        halved: bool = False,
     ) -> None:
         check_bins(bins)
         check_choice("binning", binning, get_args(Binning))
         check_choice("bands", bands, get_args(Bands))
         places = _chosen(classes, names)
+        self._halved = halved
         self._groups = [group for group in groups for _ in scores]
         self._beside = len(scores)
         named = [f"{name}, {group}" if group else name for group in groups for name in scores]
@@ -111,6 +115,7 @@ class CurveBuilder:
 
     def add(self, scored: Sequence[Scored]) -> None:
         """More rows, under each score."""
+        scored = [one.halved for one in scored] if self._halved else scored
         problems: dict[tuple[int, int | None], Scored] = {}
         for score, of, sums in self._sums:
             if (score, of) not in problems:

@@ -87,7 +87,8 @@ def problem(scored: Scored, of: int | None) -> Scored:
     if not scored.binary:
         return scored.top
     right = accuracy_rows(scored).astype(np.int64)
-    return Scored(right, np.maximum(scored.prob, 1.0 - scored.prob), scored.weight, units=scored.units)
+    prob = np.maximum(scored.prob, 1.0 - scored.prob)
+    return Scored(right, prob, scored.weight, units=scored.units, squares=scored.squares)
 
 
 class CurveSums(ABC):
@@ -130,7 +131,7 @@ class Bars(CurveSums):
         sums = binned_sums(rows, self.edges)
         self.sums += sums
         if rows.weight is not None:
-            sums = binned_sums(Scored(rows.label, rows.prob, rows.weight**2), self.edges)
+            sums = binned_sums(Scored(rows.label, rows.prob, rows.weight_squares), self.edges)
         self.square = self.square + sums.weight
 
     def join(self, other: Any) -> None:
@@ -179,10 +180,12 @@ def joined(parts: Sequence[Scored]) -> Scored | None:
     if not parts:
         return None
     weights = [part.weight for part in parts if part.weight is not None]
+    squares = [part.squares for part in parts if part.squares is not None]
     return Scored(
         np.concatenate([part.label for part in parts]),
         np.concatenate([part.prob for part in parts]),
         np.concatenate(weights) if weights else None,
+        squares=np.concatenate(squares) if squares else None,
     )
 
 
@@ -207,8 +210,7 @@ class Rejection(CurveSums):
             doubt = 1.0 - rows.prob[some]
             place = (np.clip(doubt, SUREST, 1.0).view(np.int64) >> _LOWER_BITS) - _FIRST
             place += DOUBTS * (rows.label[some] == 0)
-            weight = None if rows.weight is None else rows.weight[some]
-            self.sums += _weighted_sums(place, doubt, weight, 2 * DOUBTS)
+            self.sums += _weighted_sums(place, doubt, None if rows.weight is None else rows.take(some), 2 * DOUBTS)
 
     def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
         sums = self.sums.reshape(3, 2, DOUBTS)
@@ -223,9 +225,10 @@ class Rejection(CurveSums):
         return self.curve_of(points, float(y[0]), float(left[0]), diagnosis)
 
 
-def _weighted_sums(place: IntArray, prob: FloatArray, weight: FloatArray | None, count: int) -> FloatArray:
-    """The sums of w, of w p and of w^2 in each of `count` places."""
-    if weight is None:
-        rows = np.bincount(place, minlength=count)
-        return np.stack([rows, np.bincount(place, prob, minlength=count), rows])
-    return np.stack([np.bincount(place, each, minlength=count) for each in (weight, weight * prob, weight**2)])
+def _weighted_sums(place: IntArray, prob: FloatArray, rows: Scored | None, count: int) -> FloatArray:
+    """The sums of w, of w p and of w^2 in each of `count` places; w is that of the rows, or 1."""
+    if rows is None:
+        ones = np.bincount(place, minlength=count)
+        return np.stack([ones, np.bincount(place, prob, minlength=count), ones])
+    summed = (rows.weights, rows.weights * prob, rows.weight_squares)
+    return np.stack([np.bincount(place, each, minlength=count) for each in summed])

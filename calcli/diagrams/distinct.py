@@ -53,9 +53,9 @@ class DistinctScores:
     def add(self, rows: Scored) -> None:
         """Add rows of a binary problem."""
         for part in rows.parts():
-            w, p, y = part.weights, part.prob + 0.0, part.label.astype(np.float64)
+            w, square, p, y = part.weights, part.weight_squares, part.prob + 0.0, part.label.astype(np.float64)
             key = p.view(np.int64)
-            self._add(_upper(key) if self.coarse else key, np.stack([w, w * p, w * w, w * y, w * w * y]))
+            self._add(_upper(key) if self.coarse else key, np.stack([w, w * p, square, w * y, square * y]))
 
     def __iadd__(self, other: DistinctScores) -> DistinctScores:
         if other.coarse and not self.coarse:

@@ -215,6 +215,11 @@ class Scored:
     p-values then count units.
     """
 
+    squares: FloatArray | None = None
+    """What each row adds to the sum of squared weights, by which many rows are worth fewer; None for w^2. Of the two
+    halves of a row with a soft label it is their weight times that of the row.
+    """
+
     @classmethod
     def empty(cls, classes: int) -> Scored:
         """A score of no rows."""
@@ -271,6 +276,17 @@ class Scored:
         for rows in spans(len(self)):
             part = self.take(rows)
             yield replace(part, label=part.label.astype(np.int64, copy=False))
+
+    @property
+    def halved(self) -> Scored:
+        """The rows as the halves of rows with soft labels, each of which is two rows, one after the other."""
+        whole = np.repeat(self.weights.reshape(-1, 2).sum(axis=1), 2)
+        return replace(self, squares=self.weights * whole)
+
+    @property
+    def weight_squares(self) -> FloatArray:
+        """What each row adds to the sum of squared weights."""
+        return self.weights**2 if self.squares is None else self.squares
 
     @property
     def with_scaled_weights(self) -> Scored:

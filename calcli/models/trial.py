@@ -222,6 +222,7 @@ class Trial:
             against=judgement.against,
             folds=folds,
             kinds=judgement.kinds,
+            halved=self.loaded.halved,
         )
         return measured, data_facts(self.loaded)
 

@@ -158,13 +158,15 @@ def measure_all(
     edges: IntArray | None = None,
     folds: Folds | None = None,
     kinds: Sequence[Kind] = ("reliability",),
+    halved: bool = False,
 ) -> Measurements:
     """Every metric of every score, their differences to the scores `against`, and their curves, on the same rows.
 
     The default of `against` is the first score. Intervals of differences come from `resampling`; without, and where
     rows belong to units, from normal theory where the metric is a mean over rows. `kinds` are those of the curves.
     Where several calibrators have predicted the rows, `folds` says which: metrics of the order then compare rows of one
-    fold, so that they are the same for every calibrator that keeps the order.
+    fold, so that they are the same for every calibrator that keeps the order. `halved` rows are two for each of the
+    table.
     """
     # A `Scored` caches the order of its rows for all metrics: only one at a time may do so.
     options = settled(chosen, [candidate.scored(rows, clusters) for candidate in candidates], options)
@@ -174,7 +176,7 @@ def measure_all(
     ]
     scored = [candidate.scored(rows, clusters) for candidate in candidates]
     names = [candidate.name for candidate in candidates]
-    curves = CurveBuilder(names, classes, kinds, bins=options.bin_count, judged=not options.in_sample)
+    curves = CurveBuilder(names, classes, kinds, bins=options.bin_count, judged=not options.in_sample, halved=halved)
     curves.add(scored)
     losses = {metric.name: metric.load_rows() for metric in chosen}
 

@@ -301,6 +301,7 @@ def _tracing(
         binning=request.binning,
         bands=request.bands,
         span=request.span,
+        halved=binding.soft,
     )
     first, *others = scores
     scores = (replace(first, binding=table.with_weight_scale(scores[0].binding)), *others)

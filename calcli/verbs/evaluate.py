@@ -420,6 +420,7 @@ class _Evaluation:
             clusters=rows.clusters,
             edges=context.linked,
             kinds=request.kinds,
+            halved=halved,
         )
         grouped = [
             entry

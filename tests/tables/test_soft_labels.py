@@ -37,8 +37,11 @@ BY_ROW = {"weight": "half", "resample_by": "row", **COLUMNS}
 
 
 def numbers(report: Report, rows_of_each: int = 1) -> dict[str, object]:
-    """The numbers of a report, in which so many rows of a group are counted as one."""
+    """The numbers of a report, in which so many rows of a group are counted as one; bands know which rows are one."""
     whole = report.to_json()
+    whole["curves"] = {
+        kind: [{**point, "lo": None, "hi": None} for point in points] for kind, points in whole["curves"].items()
+    }
     for group in whole["groups"]:
         group["rows"] //= rows_of_each
     scores = {score["name"]: score["metrics"] for score in whole["scores"]}
@@ -118,8 +121,23 @@ def test_an_artifact_of_soft_labels_is_measured_on_hard_ones(tmp_path: Path) -> 
 def test_a_picture_is_that_of_two_weighted_rows_for_each() -> None:
     ours, own = calcli.diagram(SOFT), calcli.diagram(HALVES, weight="half")
     (one,), (other,) = ours.curves, own.curves
-    assert one.points == other.points
+    assert [(at.x, at.y, at.n) for at in one.points] == [(at.x, at.y, at.n) for at in other.points]
     assert one.diagnosis != other.diagnosis  # it knows which two rows are one
+
+
+@pytest.mark.parametrize("kind", ["reliability", "corp", "smooth", "rejection"])
+@pytest.mark.parametrize("more", [{"binning": "mass"}, {"by": ("place",)}, {"weight": "w"}])
+def test_the_band_of_a_calibrated_score_is_that_of_as_many_rows_with_hard_labels(
+    kind: str, more: dict[str, Any]
+) -> None:
+    """Such a band is of probabilities and numbers of rows alone."""
+    hard = SOFT.with_columns(y=(pl.col("y") > 0.5).cast(pl.Int8))
+    ours, own = (calcli.diagram(table, kind=kind, **COLUMNS, **more).curves for table in (SOFT, hard))
+    bands = [{round(at.x, 9): (at.lo, at.hi) for curve in curves for at in curve.points} for curves in (ours, own)]
+    same = bands[0].keys() & bands[1].keys()  # the corners of isotonic curves differ
+    assert len(same) >= 10
+    for x in same:
+        assert bands[0][x] == pytest.approx(bands[1][x], abs=1e-9)
 
 
 def test_text_and_many_values_are_soft_labels_too(tmp_path: Path) -> None:
