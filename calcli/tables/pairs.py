@@ -37,8 +37,8 @@ def label_tables(
     """For each label, by its name, the rows that have it; the columns of all other labels and scores are ignored.
 
     `known` are the bindings of an artifact, by label: without patterns these columns are read. A label is left out if
-    one of its columns is among those that the flags ignore. With `by` each table has
-    a column of that name, which holds the name of the label.
+    one of its columns is among those that the flags ignore. With `by` each table has a column of that name, which holds
+    the name of the label.
     """
     known, ignored = known or {}, set(flags.ignore)
     named = flags_of_labels(source, flags, known, need_label=True)
