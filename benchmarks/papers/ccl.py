@@ -26,7 +26,8 @@ from scipy.stats import kendalltau, ttest_rel
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray
 from calcli.methods import catalog
 from calcli.methods.clusters import explanation, partition
-from calcli.methods.clusters.ccl import TAUS, TEMPERATURES, Inner, Mixture, temper
+from calcli.methods.clusters.ccl import TAUS, TEMPERATURES, Clustered, Pair
+from calcli.methods.clusters.mixture import Inner, Mixture
 from calcli.methods.post_processing import PLAIN
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Clusters, Options, Scored
@@ -122,7 +123,9 @@ def study(folder: Path, name: str, *, quick: bool) -> Study:
         found.append(Score(f"CCL-{method}", *(PLAIN.apply(each, len(cal), 2, reaches_ends=True) for each in prob)))
         if quick and method not in {"platt", "temperature"}:
             continue
-        chosen = temper(cal, clusters, near, inner, TEMPERATURES, TAUS, SEED)
+        pairs = tuple(Pair(tau, temperature) for temperature in TEMPERATURES for tau in TAUS)
+        rows = Clustered(cal, clusters, near, inner, pairs, "shap", own_model=False)
+        chosen = rows.tried(rows.splits(SEED)).least()
         soft = [partition.shares(each, chosen.temperature, clusters.spread) for each in (near, there)]
         mixture = Mixture.fit(inner, bare_cal, soft[0], len(clusters))
         prob = [mixture.predict(*pair, chosen.tau) for pair in zip((bare_cal, bare_test), soft, strict=True)]

@@ -146,7 +146,7 @@ class Curve:
 
     def in_money(self, costs: Costs) -> Curve:
         """Net benefit, which counts true positives, as what each of them saves: the cost of a false negative."""
-        worth = float(costs.miss)
+        worth = float(costs.fn)
         points = (
             replace(
                 one,

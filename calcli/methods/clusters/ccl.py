@@ -13,24 +13,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from calcli import expressions as terms
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, IntArray, SideInputs
-from calcli.errors import FitError, UsageError
+from calcli.errors import UsageError
 from calcli.expressions import MOST, Every, Inputs, Number, Switch, Term, Terms
 from calcli.learners.encoding import Encoding, NearestCentroids, on_grid
-from calcli.methods import calibrator, catalog
-from calcli.methods.base import SETTINGS, Chosen, Params, Section, candidates, information, number, own_share
+from calcli.methods import catalog
+from calcli.methods.base import SETTINGS, Chosen, Params, Section, candidates, number, own_share
 from calcli.methods.calibrator import FittedMethod, formula_of, score_formula_of
 from calcli.methods.clusters import explanation, partition
+from calcli.methods.clusters.mixture import Inner, Mixture
 from calcli.methods.clusters.partition import NEAREST, NEGLIGIBLE, Partition, Plain, Shares, shares
-from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.held_out_choice import each_held_out_once, enough
-from calcli.numeric.bins import totals
-from calcli.numeric.links import probabilities, scores
+from calcli.numeric.links import probabilities
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import Mask, Split, splits_by_score, tested
 from calcli.state import Json, Numbers, Rules, State, nest, pack_texts, unit, unnest
@@ -123,114 +122,6 @@ def remarks(state: State, sides: SideInputs, nodes: Column | None) -> tuple[str,
 def inner_name(asked: str, classes: int) -> str:
     """The method that calibrates clusters; ``auto`` is `platt` for two classes and `temperature` for more."""
     return asked if asked != "auto" else "platt" if classes == 2 else "temperature"
-
-
-Part: TypeAlias = FittedMethod | FloatArray | None
-"""A cluster's calibrator; the rate of each class if its rows do not suffice; None without rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Inner:
-    """How the calibrators of clusters are fitted."""
-
-    spec: MethodSpec
-    seed: int
-    """`spec`, `seed`: the method, at its defaults."""
-
-    least: float
-    """A cluster of less weight, or of a single label, gets its label rate instead of a calibrator; so does one on which
-    the fit fails.
-    """
-
-    prior: float
-    """Rows of each class that are added to such a rate."""
-
-    def fit(self, batch: Batch) -> FittedMethod:
-        """A calibrator of these rows."""
-        return calibrator.fit(self.spec, batch, self.spec.resolve(), seed=self.seed)
-
-    def fit_cluster(self, batch: Batch, share: FloatArray) -> Part:
-        """The calibrator of a cluster, from its rows and their shares."""
-        weight = batch.weights * share
-        mass = totals(batch.labels, weight, batch.classes)
-        total = float(mass.sum())
-        if total == 0.0:
-            return None
-        rates: FloatArray = (mass + self.prior) / (total + self.prior * batch.classes)
-        if np.count_nonzero(mass) < 2 or total < self.least:
-            return rates
-        try:
-            fitted = self.fit(replace(batch.bare, weight=weight))
-        except FitError:  # one label has next to no weight
-            return rates
-        return replace(fitted, rows=max(1, round(float(share.sum()))))
-
-
-@dataclass(frozen=True, slots=True)
-class Mixture:
-    """The global calibrator, those of the clusters, and the information H in the rows of each."""
-
-    everyone: FittedMethod
-    parts: tuple[Part, ...]
-    information: FloatArray
-
-    @classmethod
-    def fit(cls, inner: Inner, batch: Batch, shares: Shares, clusters: int) -> Mixture:
-        everyone = inner.fit(batch)
-        of_rows = information(everyone.predict(batch), batch.weights)
-        of_each = list(shares.of_each(clusters))
-        parts = tuple(inner.fit_cluster(batch.take(rows), share) for rows, share in of_each)
-        return cls(everyone, parts, np.array([float(share @ of_rows[rows]) for rows, share in of_each]))
-
-    def predict(self, batch: Batch, shares: Shares, tau: float) -> FloatArray:
-        """Probabilities of rows with these shares in the clusters."""
-        return self.predict_each(batch, shares, (tau,))[0]
-
-    def predict_each(self, batch: Batch, shares: Shares, taus: Sequence[float]) -> list[FloatArray]:
-        """Probabilities for several tau, at little more than the cost of one."""
-        everyone = self.everyone.predict(batch)
-        mixed = [everyone if math.isinf(tau) else np.zeros(everyone.shape) for tau in taus]
-        finite = [(mixed[place], own_share(self.information, tau)) for place, tau in enumerate(taus) if tau < math.inf]
-        if not finite:
-            return mixed
-        global_score = scores(everyone)
-        for cluster, (rows, share) in enumerate(shares.of_each(len(self.parts))):
-            if not len(rows):
-                continue
-            # What the cluster predicts of its rows is the same for all tau; only the shrinkage differs.
-            part = self.parts[cluster]
-            own = everyone[rows] if part is None else _predicted(part, batch.take(rows))
-            own_score, shrunk_to = scores(own), global_score[rows]
-            for total, own_shares in finite:
-                kept = own_shares[cluster]
-                prob = own if kept == 1.0 else probabilities(kept * own_score + (1.0 - kept) * shrunk_to)
-                total[rows] += (share * prob.T).T
-        return mixed
-
-    def to_state(self) -> State:
-        fitted = {
-            str(place): part.to_state() for place, part in enumerate(self.parts) if isinstance(part, FittedMethod)
-        }
-        whole = nest({"everyone": self.everyone.to_state(), **fitted})
-        rates = np.zeros((len(self.parts), self.everyone.classes))
-        for place, part in enumerate(self.parts):
-            if part is not None and not isinstance(part, FittedMethod):
-                rates[place] = part
-        return State(whole.params, {**whole.arrays, "rates": rates, "information": self.information}, whole.blobs)
-
-    @classmethod
-    def of_state(cls, state: State, method: str) -> Mixture:
-        states = unnest(state, state.params)
-        fitted = {name: FittedMethod.from_state(method, part) for name, part in states.items()}
-        rates = [row if row.any() else None for row in state.array("rates")]
-        parts = tuple(fitted.get(str(place), rate) for place, rate in enumerate(rates))
-        return cls(fitted["everyone"], parts, state.array("information"))
-
-
-def _predicted(part: FittedMethod | FloatArray, batch: Batch) -> FloatArray:
-    if isinstance(part, FittedMethod):
-        return part.predict(batch)
-    return np.full(len(batch), part[1]) if batch.classes == 2 else np.repeat(part[None, :], len(batch), axis=0)
 
 
 class Pair(NamedTuple):
