@@ -244,7 +244,7 @@ def decide(arguments: Arguments, console: Console) -> Answer:
 @command("""
     READING LABEL PROB LOGPROB PERCENT LOGIT RANK DESCENDING NORMALISE WEIGHT WEIGHT_KIND POSITIVE CLASSES IGNORE
     ESTIMATE_TASK LABEL_PROB STRATA ITEM CALIBRATED_BY ESTIMATED_RATES OTHER_SYSTEM RESAMPLE_BY BY WIDTH CHOOSE
-    FAIL_IF_RATE ALLOW_NULL SEED CHOSEN_OUTPUT HTML FORMAT GENERAL
+    FAIL_IF_RATE ALLOW_NULL SEED CHOSEN_OUTPUT HTML FORMAT CLUSTER GENERAL
 """)
 def estimate(arguments: Arguments, console: Console) -> Answer:
     """Estimate the rate of a label where few rows have one.
@@ -264,6 +264,7 @@ def estimate(arguments: Arguments, console: Console) -> Answer:
     calcli estimate flags.parquet --width 0.02 --choose 500 -o label.parquet
     calcli estimate flags.parquet --label-prob label_prob
     calcli estimate unlabelled.parquet --with train.platt
+    calcli estimate days/ --label checked --by country --engine spark
     """
     from calcli.cli.results import estimated, write_page
     from calcli.verbs.estimate import estimate as run
