@@ -105,7 +105,7 @@ def curve_charts(curves: Sequence[Curve], label: str, bands: Bands) -> list[Char
             continue
         found.append(_by_threshold(alone, f"{THRESHOLD_TITLES[curves[0].kind]}{name}"))
         if apart := [curve for curve in members if curve.versus is not None]:
-            found.append(_differences(apart, f"{found[-1].title}, less that of {alone[0].name}", bands, found[-1]))
+            found.append(_differences(apart, f"{found[-1].title}, less that of {apart[0].versus}", bands, found[-1]))
     return found
 
 

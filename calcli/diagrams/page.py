@@ -124,9 +124,9 @@ def charts(shown: Sequence[Chart]) -> str:
 
 
 ESTIMATES = (
-    (0, "estimate, with its 95 % interval"),
-    (None, "labels alone, with theirs"),
-    (1, "mean of the scores"),
+    (svg.ESTIMATE, "estimate, with its 95 % interval"),
+    (svg.ink(None), "labels alone, with theirs"),
+    (svg.ink(0), "mean of the scores"),
 )
 """The colour and the meaning of each mark in a picture of estimates."""
 
@@ -134,7 +134,7 @@ ESTIMATES = (
 def intervals(
     rows: Sequence[svg.IntervalRow],
     x_name: str,
-    legend: Sequence[tuple[int | None, str]] = ESTIMATES,
+    legend: Sequence[tuple[str, str]] = ESTIMATES,
     *,
     above: bool = False,
 ) -> str:
@@ -142,7 +142,7 @@ def intervals(
     values = [value for row in rows for value in (row.estimate[0], *(row.labels or ())[:1], row.mean)]
     if not rows or any(value is not None and value < 0.0 for value in values):
         return ""
-    marks = "".join(f"<li>{_color_mark(f'fill:{svg.ink(place)}')}{escape(name)}</li>" for place, name in legend)
+    marks = "".join(f"<li>{_color_mark(f'fill:{color}')}{escape(name)}</li>" for color, name in legend)
     return (
         f'<figure class="wide">\n{svg.intervals(rows, x_name, above=above)}</figure>\n<ul class="legend">{marks}</ul>\n'
     )
@@ -191,14 +191,14 @@ def _chart(shown: Chart) -> str:
         for track, place in zip(shown.tracks, shown.colors, strict=True)
     )
     marks = "".join(f"<p>{_mark(_DOTTED)}{at:.3g}: {escape(name)}</p>" for at, name in shown.marks)
-    shaded = f'<ul class="legend"><li>shaded: {escape(shown.band)}</li></ul>\n' if shown.band else ""
+    shaded = f'<ul class="legend"><li>shaded: {escape(shown.band)}</li></ul>' if shown.band else ""
     columns = (
         "rejected,error rate,rows left,from,to" if shown.drawn == "rejection" else f"{shown.x_name},{shown.y_name}"
     )
     picture = svg.chart(shown)
     return (
         f'<figure class="wide">\n<figcaption>{title}{lines}{marks}</figcaption>\n'
-        f"{picture}{_numbers(columns)}</figure>\n{shaded}"
+        f"{picture}{shaded}{_numbers(columns)}</figure>\n"
     )
 
 
