@@ -54,8 +54,6 @@ class CompareRequest(ColumnsRequest):
 
     Attributes
     ----------
-    data
-        Paths, globs, directories, ``-``, or a frame.
     methods
         ``all``, or names separated by commas; the identity is always among them.
     params
@@ -64,14 +62,10 @@ class CompareRequest(ColumnsRequest):
         The number of cross-validation folds.
     resample_by
         A column; rows that agree in it are never on both sides of a split.
-    order_by
-        A column; rows are predicted from those before them.
     criterion
         The metric by which the method is chosen: a mean over rows, never a calibration error.
     budget
         Seconds; a method that has not finished by then is reported as skipped. None is no limit.
-    every_curve
-        Whether the report has curves of all kinds, as a page shows them.
     select
         Where the chosen method is kept, fitted on all rows.
     engine, master, sample

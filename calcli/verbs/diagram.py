@@ -52,10 +52,6 @@ class DiagramRequest(ColumnsRequest):
 
     Attributes
     ----------
-    data
-        Paths, globs, directories, ``-``, or a frame.
-    artifacts
-        Directories, each as ``DIR`` or ``NAME=DIR``, or the models themselves.
     scores
         Columns of probabilities that are calibrated already, each as ``COLUMN`` or ``NAME=COLUMN``.
     output
@@ -88,8 +84,6 @@ class DiagramRequest(ColumnsRequest):
         drawn anew would be; ``none``.
     edges
         Pairs of ids of linked rows, for artifacts that were fitted with other ones.
-    engine, master
-        As for `apply`.
     """
 
     data: Data
