@@ -336,16 +336,11 @@ _ERRORS = {
 }
 
 
-def error_name(curve: Curve) -> str:
-    """The name of a curve's error, with its bins: the number depends on them."""
-    name = _ERRORS[curve.kind]
-    return f"{name}, {curve.bins:,} bins:" if curve.bins else name
-
-
 def error_text(curve: Curve) -> str:
-    """The name of a curve's error, and its value."""
+    """The name of a curve's error, with the bins on which it depends, and its value."""
     value = f"{curve.error:.4f}" if curve.error >= 0.001 or curve.error == 0.0 else f"{curve.error:.2g}"
-    return f"{error_name(curve)} {value}"
+    bins = f", {curve.bins:,} bins:" if curve.bins else ""
+    return f"{_ERRORS[curve.kind]}{bins} {value}"
 
 
 def rate_text(curves: Sequence[Curve]) -> str:

@@ -1,6 +1,6 @@
 """Pictures as a page that needs nothing else: no request leaves it, and without its script it still shows everything.
 
-Its parts are for other pages too: `style` and `script` once in a page, `switches` above, `figures` anywhere.
+Its parts are for other pages too: `document` around them, `switches` above, `figures` anywhere.
 """
 
 from __future__ import annotations
@@ -36,23 +36,14 @@ def document(title: str, about: str, body: str) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{style()}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{_asset('page.css')}</style>\n</head>\n<body>\n"
         f'<h1>{escape(title)}</h1>\n<p class="about">{escape(about)}</p>\n'
-        f"{body}<script>\n{script()}</script>\n</body>\n</html>\n"
+        f"{body}<script>\n{_asset('page.js')}</script>\n</body>\n</html>\n"
     )
 
 
-def style() -> str:
-    """The style sheet of pictures: light, dark, small screens, print."""
-    return _asset("page.css")
-
-
-def script() -> str:
-    """The script behind switches and pictures."""
-    return _asset("page.js")
-
-
 def _asset(name: str) -> str:
+    """The style sheet of pages (light, dark, small screens, print), or the script behind switches and pictures."""
     return files("calcli.diagrams").joinpath(name).read_text(encoding="utf-8")
 
 

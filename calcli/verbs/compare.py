@@ -162,7 +162,8 @@ def _compare(request: CompareRequest, asked: _Asked, rows: TrialRows, listener: 
     choice = replace(choose(outcomes, batch, splits, asked.criterion), not_installed=not_installed)
 
     # Measure the predictions.
-    against, kinds = tuple(dict.fromkeys((IDENTITY, choice.name))), _kinds(request)
+    against = tuple(dict.fromkeys((IDENTITY, choice.name)))
+    kinds: tuple[Kind, ...] = get_args(Kind) if request.every_curve else ("reliability",)
     judgement = Judgement(asked.metrics, request.options, against, kinds=kinds)
     contenders, held_out = list(_contenders(outcomes)), batch.take(splits.predicted)
     if others:
@@ -207,10 +208,6 @@ def _given_chosen(differences: Sequence[Difference], chosen: str, many: int) -> 
         return replace(one, hi=hi, p=p) if one.value < 0.0 else replace(one, lo=lo, p=p)
 
     return tuple(map(allowing, differences))
-
-
-def _kinds(request: CompareRequest) -> tuple[Kind, ...]:
-    return get_args(Kind) if request.every_curve else ("reliability",)
 
 
 def _contenders(outcomes: Sequence[Outcome]) -> Iterator[Contender]:

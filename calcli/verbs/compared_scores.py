@@ -30,10 +30,6 @@ USUAL_SEGMENTS = 5
 """The segments that are looked for where no number is given."""
 
 
-def no_odds(_: Batch) -> None:
-    """No odds: the score is ranked by its probabilities."""
-
-
 @dataclass(frozen=True, slots=True)
 class ComparedScore:
     """A score that is measured."""
@@ -49,7 +45,7 @@ class ComparedScore:
     whole_table: bool = False
     """Whether the score must see all rows at once."""
 
-    odds: Callable[[Batch], FloatArray | None] = no_odds
+    odds: Callable[[Batch], FloatArray | None] = lambda batch: None
     """What rows of this binding are ranked by; None where that is the probabilities."""
 
     @classmethod
@@ -306,13 +302,6 @@ class EvaluateRequest(ColumnsRequest):
     master: str | None = None
     ordered: bool = False
     audit: bool = False
-
-    @property
-    def audited(self) -> EvaluateRequest:
-        """The request with all that `audit` implies."""
-        return (
-            replace(self, find_segments=self.find_segments or USUAL_SEGMENTS, every_curve=True) if self.audit else self
-        )
 
     @property
     def all_artifacts(self) -> tuple[Given, ...]:
