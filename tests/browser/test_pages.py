@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from functools import cache
 from html import unescape
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ const look = (html, width) => new Promise((done) => {
 });
 (async () => {
   const found = [];
-  for (const width of WIDTHS) found.push(await look(PAGE, width));
+  for (const page of PAGES) for (const width of WIDTHS) found.push(await look(page, width));
   document.body.innerHTML = "<pre id='found'></pre>";
   document.querySelector("#found").textContent = JSON.stringify(found);
 })();
@@ -80,12 +81,13 @@ def sample(name: str) -> str:
     return str(ROOT / "sample_data" / name)
 
 
-def seen(page: Path, folder: Path) -> list[dict[str, Any]]:
-    """What the host saw of a page, at each width."""
-    html = page.read_text().replace("<head>", "<head>" + LISTEN, 1)
-    text = json.dumps(html).replace("</", "<\\/")
+def seen(pages: list[Path], folder: Path) -> list[dict[str, Any]]:
+    """What the host saw of each page, at each width."""
+    texts = [page.read_text().replace("<head>", "<head>" + LISTEN, 1) for page in pages]
     host = folder / "host.html"
-    host.write_text(HOST.replace("PAGE", text).replace("WIDTHS", json.dumps(WIDTHS)))
+    host.write_text(
+        HOST.replace("PAGES", json.dumps(texts).replace("</", "<\\/")).replace("WIDTHS", json.dumps(WIDTHS))
+    )
     said: list[dict[str, Any]] = printed(host, folder)
     return said
 
@@ -100,28 +102,24 @@ def printed(page: Path, folder: Path) -> Any:
     return json.loads(unescape(found[1]))
 
 
-@pytest.fixture(scope="module")
-def artifact(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("artifacts") / "a-name-that-is-long-enough-to-need-a-second-line-on-a-telephone"
-    calcli.fit(sample("train.parquet"), method="platt", output=folder)
-    return str(folder)
-
-
-@pytest.mark.parametrize("kind", ["evaluate", "compare", "diagram"])
-def test_a_page(kind: str, artifact: str, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
+def test_pages(tmp_path: Path) -> None:
+    artifact = str(tmp_path / "a-name-that-is-long-enough-to-need-a-second-line-on-a-telephone")
+    calcli.fit(sample("train.parquet"), method="platt", output=artifact, holdout="none")
     words = {
-        "evaluate": [sample("test.parquet"), "--with", artifact, "--by", "country", "--rejection", "--html", str(page)],
-        "compare": [sample("classes_train.csv"), "--methods", "temperature,vector", "--html", str(page)],
-        "diagram": [sample("test.parquet"), "--with", artifact, "-o", str(page)],
+        "evaluate": [sample("test.parquet"), "--with", artifact, "--by", "country", "--rejection", "--html"],
+        "compare": [sample("classes_train.csv"), "--methods", "temperature,vector", "--html"],
+        "diagram": [sample("test.parquet"), "--with", artifact, "-o"],
     }
-    assert main([kind, *words[kind], "-q"]) == 0
-    for found, width in zip(seen(page, tmp_path), WIDTHS, strict=True):
-        assert found["said"] == []
-        assert found["fetched"] == 0
-        assert max(found["widths"]) <= width
-        assert min(found["figures"]) >= 1
-        assert found["tips"] >= len(found["figures"]) - 1 > 0
+    pages = [tmp_path / f"{kind}.html" for kind in words]
+    for page, (kind, more) in zip(pages, words.items(), strict=True):
+        assert main([kind, *more, str(page), "-q"]) == 0
+    looks = product(words, WIDTHS)
+    for found, (kind, width) in zip(seen(pages, tmp_path), looks, strict=True):
+        assert found["said"] == [], kind
+        assert found["fetched"] == 0, kind
+        assert max(found["widths"]) <= width, kind
+        assert min(found["figures"]) >= 1, kind
+        assert found["tips"] >= len(found["figures"]) - 1 > 0, kind
 
 
 MOVE = """<script>
