@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("busy")
+if "CALCLI_FUZZ" not in os.environ:
+    with suppress(ImportError):
+        from hypothesis.internal.conjecture import providers
+
+        # Constants of our code are not drawn: they would be those of the modules that a process has imported by then,
+        # so that examples would depend on which tests it has run before.
+        providers.is_local_module_file = lambda _: False
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support.differences import pytest_terminal_summary  # noqa: E402, F401 a hook of pytest
