@@ -39,8 +39,7 @@ SMALL = """\
     └─────────┴─────────┴
    0.0       0.5       1.0
 
-█ observed rate   ░ lower than predicted
-▒ higher than predicted"""
+█ observed rate   ░ predicted too high   ▒ predicted too low"""
 
 ASCII = """\
 1.0 +                                      ..
@@ -71,7 +70,7 @@ ASCII = """\
    0.0     0.2     0.4     0.6     0.8     1.0
      predicted probability that clicked is 1
 
-# observed rate   : lower than predicted   % higher than predicted"""
+# observed rate   : predicted too high   % predicted too low"""
 
 TWO = """\
 raw                                  ECE 0.1538    platt                                ECE 0.1538

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from contextvars import ContextVar
 
 import pytest
 from threadpoolctl import threadpool_info
 
+from calcli.numeric import threads as numbers
 from calcli.numeric.side_by_side import as_they_come, on_threads
 from tests.support.shell import HANGS
 
@@ -104,3 +106,16 @@ def test_items_have_the_context_of_their_section_and_one_thread_of_algebra(monke
     before = [each["num_threads"] for each in threadpool_info()]
     assert on_threads(work, range(6)) == [("here", 1)] * 6
     assert [each["num_threads"] for each in threadpool_info()] == before
+
+
+@pytest.mark.parametrize("items", [4, 7, 15])
+def test_the_last_items_share_the_processors(monkeypatch: pytest.MonkeyPatch, items: int) -> None:
+    """The last seven of four processors wait for each other: four threads would wait for ever."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(numbers, "processors", lambda: 4)
+    last, begun, most = threading.Barrier(min(items, 7)), itertools.count(), items - min(items, 7)
+
+    def work(number: int) -> int:
+        return number if next(begun) < most else number + 0 * last.wait(timeout=60)
+
+    assert on_threads(work, range(items)) == [*range(items)]
