@@ -54,11 +54,11 @@ scores are calibrated one in 100 reaches that, with real features two: weights t
 to luck. The best of all methods by itself reaches it in five."""
 
 TWICE = 0.75
-"""The share of this evidence that is enough as a mean over two dealings of the rows into folds. By one dealing it has a
-standard deviation of 1.2 nats where scores are calibrated, half of which is luck of the folds."""
+"""The share of this evidence that is enough as a mean over two deals of the rows into folds. One deal of calibrated
+scores adds -0.7 nats with a standard deviation of 1.2, and half of this variance is luck of the folds."""
 
 FEW = 2000
-"""Up to so many rows, what one dealing leaves undecided is dealt again: of more, it would cost more than it tells."""
+"""Up to so many rows, what one deal leaves undecided is dealt again: more rows have less luck, and cost more."""
 
 OFF = 0.005
 """Where the joint test of the scores as they are has a p-value up to this, they are known to be wrong, and any evidence
@@ -90,7 +90,7 @@ class MethodSelection:
     """
 
     again: MethodSelection | None = None
-    """The predictions of the same methods where the rows were dealt into other folds."""
+    """The same methods, where the rows were dealt into other folds."""
 
     def __init__(
         self, prob: Mapping[str, FloatArray], rows: Batch, part: IntArray, metric: MetricSpec, most: int
@@ -106,7 +106,7 @@ class MethodSelection:
 
     @cached_property
     def _asked(self) -> float:
-        """The nats that the pool must add by a single dealing."""
+        """The nats that the pool must add by a single deal."""
         raw = Scored(self.labels, self.prob[IDENTITY], self.weight, units=self._units)
         if joint_test(GapSums.of(raw.top).compact()).p <= OFF:
             return 0.0

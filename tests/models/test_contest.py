@@ -89,8 +89,10 @@ def test_of_few_rows_the_luckiest_method_is_not_taken() -> None:
     assert lead.mean() < STANDARD_ERRORS * lead.std() / np.sqrt(150)
 
 
-@pytest.mark.parametrize(("first", "second"), [(0.6, 0.8), (0.65, 0.7), (0.6, 0.55), (0.7, 0.45), (0.5, 0.9), (0.9, 0.3)])
-def test_what_two_dealings_add_is_weighed_together(first: float, second: float) -> None:
+@pytest.mark.parametrize(
+    ("first", "second"), [(0.6, 0.8), (0.65, 0.7), (0.6, 0.55), (0.7, 0.45), (0.5, 0.9), (0.9, 0.3)]
+)
+def test_what_two_deals_add_is_weighed_together(first: float, second: float) -> None:
     """Each label has the probability `first` where it had one half, and `second` where rows are in other folds."""
     label = np.arange(16) // 2 % 2
 
