@@ -100,14 +100,11 @@ def evaluate(arguments: Arguments, console: Console) -> Answer:
     calcli evaluate test.csv --baseline old.json --fail-if 'nll.change > 0.002'
     calcli evaluate days/ --with nightly --engine spark
     """
-    from calcli.cli.results import evaluated, write_page
+    from calcli.cli.results import evaluated
     from calcli.verbs.compared_scores import EvaluateRequest
     from calcli.verbs.evaluate import evaluate as run
 
-    page = arguments["html"]
-    report = run(arguments.request(EvaluateRequest, every_curve=page is not None), console)
-    write_page(report, page, console)
-    return evaluated(report)
+    return evaluated(run(arguments.request(EvaluateRequest, every_curve=arguments["html"] is not None), console))
 
 
 @command("""
@@ -158,14 +155,11 @@ def compare(arguments: Arguments, console: Console) -> Answer:
     calcli compare train.parquet --html report.html
     calcli compare train.parquet --budget 60 --select best
     """
-    from calcli.cli.results import compared, write_page
+    from calcli.cli.results import compared
     from calcli.verbs.compare import CompareRequest
     from calcli.verbs.compare import compare as run
 
-    page = arguments["html"]
-    result = run(arguments.request(CompareRequest, every_curve=page is not None), console)
-    write_page(result.report, page, console)
-    return compared(result)
+    return compared(run(arguments.request(CompareRequest, every_curve=arguments["html"] is not None), console))
 
 
 @command("""
@@ -230,21 +224,19 @@ def decide(arguments: Arguments, console: Console) -> Answer:
     from calcli.verbs.decide import DecideRequest
     from calcli.verbs.decide import decide as run
 
-    picture, page = arguments["picture"], arguments["html"]
+    picture = arguments["picture"]
     if picture not in (None, "-"):
         policies.form_of(picture)  # refused before any rows are read
     result = run(arguments.request(DecideRequest), console)
     if picture is not None:
         policies.draw(result, picture, console)
-    if page is not None:
-        policies.write_page(result, page, console)
     return policies.decided(result)
 
 
 @command("""
-    READING LABEL PROB LOGPROB PERCENT LOGIT RANK DESCENDING NORMALISE WEIGHT WEIGHT_KIND POSITIVE CLASSES IGNORE
-    ESTIMATE_TASK LABEL_PROB STRATA ITEM CALIBRATED_BY ESTIMATED_RATES OTHER_SYSTEM RESAMPLE_BY BY WIDTH CHOOSE
-    FAIL_IF_RATE ALLOW_NULL SEED CHOSEN_OUTPUT HTML FORMAT GENERAL
+    READING LABEL SCORE WEIGHTS CLASS_NAMES IGNORE ESTIMATE_TASK LABEL_PROB STRATA ITEM CALIBRATED_BY
+    ESTIMATED_RATES OTHER_SYSTEM RESAMPLE_BY BY WIDTH CHOOSE FAIL_IF_RATE ALLOW_NULL SEED CHOSEN_OUTPUT HTML FORMAT
+    CLUSTER GENERAL
 """)
 def estimate(arguments: Arguments, console: Console) -> Answer:
     """Estimate the rate of a label where few rows have one.
@@ -264,15 +256,13 @@ def estimate(arguments: Arguments, console: Console) -> Answer:
     calcli estimate flags.parquet --width 0.02 --choose 500 -o label.parquet
     calcli estimate flags.parquet --label-prob label_prob
     calcli estimate unlabelled.parquet --with train.platt
+    calcli estimate days/ --label checked --by country --engine spark
     """
-    from calcli.cli.results import estimated, write_page
+    from calcli.cli.results import estimated
     from calcli.verbs.estimate import estimate as run
     from calcli.verbs.estimate_request import EstimateRequest
 
-    page = arguments["html"]
-    report = run(arguments.request(EstimateRequest), console)
-    write_page(report, page, console)
-    return estimated(report)
+    return estimated(run(arguments.request(EstimateRequest), console))
 
 
 @command("""
@@ -387,7 +377,7 @@ def metrics(arguments: Arguments, console: Console) -> Answer:
 
 
 @command("""
-    READING OUTCOME TASK WEIGHT WEIGHT_KIND POSITIVE CLASSES FEATURES IGNORE ROLES ENSEMBLE_KIND MEMBER_COUNT TREES
+    READING OUTCOME TASK WEIGHTS CLASS_NAMES FEATURES IGNORE ROLES ENSEMBLE_KIND MEMBER_COUNT TREES
     DEPTH LEARNING_RATE TUNE OWN_MODEL SEED ENSEMBLE_OUTPUT LOCK_TIMEOUT DRY_RUN GENERAL
 """)
 def uncertainty_fit(arguments: Arguments, console: Console) -> Answer:
@@ -434,7 +424,7 @@ def uncertainty_apply(arguments: Arguments, console: Console) -> Answer | None:
 
 
 @command("""
-    DATA WITH_ENSEMBLE INPUT_FORMAT DELIMITER PLACES BAD_ROWS OUTCOME WEIGHT WEIGHT_KIND IGNORE OOD MAKE_OOD
+    DATA WITH_ENSEMBLE INPUT_FORMAT DELIMITER PLACES BAD_ROWS OUTCOME WEIGHTS IGNORE OOD MAKE_OOD
     OOD_PRESET BOOTSTRAP SEED REJECTION_PICTURE FORMAT GENERAL
 """)
 def uncertainty_evaluate(arguments: Arguments, console: Console) -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from calcli.cli.results import numbers_table, of_report, two_headers
 from calcli.cli.screen import Screen, fact_list, notes, table, wrapped
 from calcli.reporting import facts
 from calcli.reporting.tables import Findings, of_differences
-from calcli.reporting.typesetting import NOTHING, Table, settings
+from calcli.reporting.typesetting import NOTHING, settings
 
 if TYPE_CHECKING:
     from calcli.diagrams.curves import Curve
@@ -60,6 +60,7 @@ def evaluated(report: Report) -> Answer:
     def lines(screen: Screen) -> list[str]:
         ensembles = [score for score in report.scores if not score.name.endswith(".single")]
         differences = {(difference.score, difference.metric): difference for difference in report.differences}
+        others = [one for one in report.differences if one.versus == ensembles[0].name]
         findings = Findings.of_report(report)._replace(differences=differences)
         if len(ensembles) == 1:  # behind its single model, so that its change is shown
             findings = findings._replace(scores=findings.scores[::-1])
@@ -68,7 +69,7 @@ def evaluated(report: Report) -> Answer:
             *("", *numbers_table(findings, screen)),
             *(
                 line
-                for each in _others(report, ensembles)
+                for each in of_differences(others, Findings.of_report(report).digits)
                 for line in ("", screen.bold(each.title), *table(each, screen))
             ),
             *("", *_rejection(report, ensembles, screen)),
@@ -77,12 +78,6 @@ def evaluated(report: Report) -> Answer:
         ]
 
     return of_report(report, lines)
-
-
-def _others(report: Report, ensembles: Sequence[ScoreRow]) -> Iterator[Table]:
-    """The differences of the other ensembles from the first."""
-    others = (one for one in report.differences if one.versus == ensembles[0].name)
-    return of_differences(others, Findings.of_report(report).digits)
 
 
 def _sentence(score: ScoreRow) -> str:

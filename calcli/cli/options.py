@@ -458,29 +458,15 @@ THREADS = general(
 )
 QUIET = general("-q --quiet", "Only warnings and errors on stderr.", False)
 DEBUG = general("--debug", "Show the traceback of an error.", False)
-NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.", False)
+NO_COLOR = general("--no-color", "No colours, as with NO_COLOR; FORCE_COLOR asks for them in a log.", False)
 
 # Groups that commands share
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)
 READING = (DATA, INPUT_FORMAT, DELIMITER, *PLACES, BAD_ROWS)
-COLUMNS = (
-    LABEL,
-    PROB,
-    LOGPROB,
-    PERCENT,
-    LOGIT,
-    RANK,
-    DESCENDING,
-    NORMALISE,
-    WEIGHT,
-    WEIGHT_KIND,
-    POSITIVE,
-    CLASSES,
-    POSITIVES,
-    TRIALS,
-    FEATURES,
-    IGNORE,
-)
+SCORE = (PROB, LOGPROB, PERCENT, LOGIT, RANK, DESCENDING, NORMALISE)
+WEIGHTS = (WEIGHT, WEIGHT_KIND)
+CLASS_NAMES = (POSITIVE, CLASSES)
+COLUMNS = (LABEL, *SCORE, *WEIGHTS, *CLASS_NAMES, POSITIVES, TRIALS, FEATURES, IGNORE)
 ROLES = (CATEGORIES, NUMBERS)
 SIDES = (MODEL, PARTITION_DATA, EMBEDDING_DATA, EDGES)
 BINNED = (BINS, BINNING)

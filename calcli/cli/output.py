@@ -51,6 +51,9 @@ class Answer(NamedTuple):
     repeated: Collection[str] = ()
     """Warnings that the lines say too."""
 
+    page: Callable[[], str] | None = None
+    """The answer as a page, where the command offers one with ``--html``."""
+
     path: os.PathLike[str] | None = None
     """The artifact that was saved."""
 
@@ -169,6 +172,12 @@ def bad_rows(
 ) -> list[str]:
     """The warning that some rows are bad, if any are."""
     return [f"{counted.rows_bad:,} of {counted.rows:,} rows {consequence}"] if counted.rows_bad else []
+
+
+def write_page(answer: Answer, target: str | None, console: Console) -> None:
+    """Write the page of an answer, with ``--html``."""
+    if target is not None and answer.page is not None:
+        write_file(answer.page().encode(), target, f"the page is in {target}", console)
 
 
 def write_file(content: bytes, target: str, note: str, console: Console) -> None:

@@ -47,6 +47,7 @@ def decided(result: DecideResult) -> Answer:
         result.to_json,
         partial(serial.options, result.choice),
         beside_path=True,
+        page=partial(_page_of_options, result),
         warnings=[*(warning.message for warning in result.warnings), *bad_rows(result.data)],
         path=result.path,
         refused=result.refused,
@@ -76,19 +77,19 @@ def draw(result: DecideResult, target: str, console: Console) -> None:
         console.show(pictures.charts(shown, console.stderr))
     else:
         form = form_of(target)
-        content = _page(result, "") if form == "html" else image.render_charts(shown, form)
+        content = _page(result, "").encode() if form == "html" else image.render_charts(shown, form)
         write_file(content, target, f"drawn in {target}", console)
 
 
-def write_page(result: DecideResult, target: str, console: Console) -> None:
-    """Write the policy in words and tables, with the charts where there are two classes, with ``--html``."""
+def _page_of_options(result: DecideResult) -> str:
+    """The policy in words and tables, with the charts where there are two classes."""
     from calcli.reporting import webpage
 
     found = [
         webpage.section(each.title or "Options", webpage.table(each._replace(words=max(each.words, 1))))
         for each in decisions.tables(result.choice)
     ]
-    write_file(_page(result, "".join(found)), target, f"the page is in {target}", console)
+    return _page(result, "".join(found))
 
 
 def _charts(result: DecideResult) -> tuple[Chart, ...]:
@@ -111,7 +112,7 @@ def _thresholds(result: DecideResult) -> dict[str, float]:
     }
 
 
-def _page(result: DecideResult, body: str) -> bytes:
+def _page(result: DecideResult, body: str) -> str:
     """A page with this body and, where there are two classes, a slider and the charts."""
     from calcli.diagrams import page
 
@@ -122,4 +123,4 @@ def _page(result: DecideResult, body: str) -> bytes:
         body += page.charts(_charts(result))
     rows = amount(result.data.rows - result.data.rows_bad)
     about = f"{rows} rows. {decisions.headline(result.choice) or result.choice.why}"
-    return page.document("Decisions by a threshold" if result.scores else "Decisions", about, body).encode()
+    return page.document("Decisions by a threshold" if result.scores else "Decisions", about, body)

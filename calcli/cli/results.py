@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from calcli.cli import pictures, serial
-from calcli.cli.output import Answer, bad_rows, bound, write_file
+from calcli.cli.output import Answer, bad_rows, bound
 from calcli.cli.screen import (
     Screen,
     aligned,
@@ -28,7 +28,6 @@ from calcli.reporting.typesetting import GLUE, Table, number, signed
 from calcli.reporting.verdict import DECISIVE, Verdict
 
 if TYPE_CHECKING:
-    from calcli.cli.process import Console
     from calcli.models.requests import FitResult
     from calcli.reports.schema import Report
     from calcli.verbs.compare import CompareResult
@@ -175,15 +174,14 @@ def of_report(report: Report, lines: Callable[[Screen], list[str]], **more: Any)
     warnings = [one.message for one in report.warnings if one.code != "choice"]
     repeated = {one.message for one in report.warnings if one.code == "not-better"}
     warnings += bad_rows(report.data)
-    return Answer(lines, report.to_json, partial(serial.report, report), warnings=warnings, repeated=repeated, **more)
 
-
-def write_page(report: Report, target: str | None, console: Console) -> None:
-    """Write the report as an HTML page, with ``--html``."""
-    if target is not None:
+    def page() -> str:
         from calcli.reporting import webpage
 
-        write_file(webpage.webpage(report).encode(), target, f"the page is in {target}", console)
+        return webpage.webpage(report)
+
+    flat = partial(serial.report, report)
+    return Answer(lines, report.to_json, flat, page=page, warnings=warnings, repeated=repeated, **more)
 
 
 # The parts of a report

@@ -22,7 +22,6 @@ from calcli.decisions.measure import (
     Rows,
     class_costs,
     class_numbers,
-    error_bound,
     of_class,
     rates_of,
     set_numbers,
@@ -143,7 +142,8 @@ def _by_row_costs(goal: DecisionGoal, rows: Rows, costs: Costs, seed: int) -> Ch
     options = (Option("each row", None, numbers), *_threshold_options(thresholds, yes, means, rows))
     if goal.abstain is not None:
         among = rows.taken(done)
-        bound = error_bound(among, own[done] != (among.label > 0), goal.confidence)
+        wrong = own[done] != (among.label > 0)
+        bound = Target("error", "<=", 0.5, goal.confidence).bound(*among.worth(wrong))
         why = _share_decided(float(np.average(done, weights=rows.weight)), bound, goal.confidence)
         policy = Policy(rule, Target("error", "<=", bound, goal.confidence))
         return Choice(policy, "each row", why, options, bound)

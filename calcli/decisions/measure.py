@@ -298,11 +298,6 @@ def _of_classes(rows: Rows, members: Mask) -> dict[str, Number]:
     return numbers
 
 
-def error_bound(rows: Rows, wrong: Mask, confidence: float) -> float:
-    """The most errors that there may be among new rows, as a share of them."""
-    return Target("error", "<=", 0.5, confidence).bound(*rows.worth(wrong))
-
-
 def _mean(values: FloatArray, rows: Rows, replicates: int, seed: int) -> Number:
     drawn = bootstrap_means([values], rows.weight, rows.together, replicates=replicates, seed=seed)
     return intervals(float(np.average(values, weights=rows.weight)), drawn[:, 0])

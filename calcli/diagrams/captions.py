@@ -110,7 +110,7 @@ def _rejecting(curve: Curve) -> Caption:
 def _deciding(curve: Curve) -> Caption:
     """Where decisions by a score are worth more than those without it, or than those by another score."""
     if curve.versus is not None:
-        return _against(curve, curve.versus.removesuffix(f", {curve.group}"))
+        return _against(curve, curve.versus)
     if curve.plain:
         return Caption("nothing", "Without a score", "")
     if curve.kind == "murphy" and curve.error == 0.0:

@@ -82,17 +82,12 @@ class Chart:
         return tuple(points[inside[0] : inside[-1] + 1]) if inside else ()
 
 
-def rejections(curves: Sequence[Curve], label: str, bands: Bands) -> Chart:
-    """The error rates of all scores in one chart."""
-    tracks = tuple(Track(curve.score, curve.points, caption(curve).because) for curve in curves)
-    band = "" if bands == "none" else band_text(bands)
-    return Chart(tracks, *axes(curves[0], label), Axis(1.0), Axis(axis_end(curves)), drawn="rejection", band=band)
-
-
 def curve_charts(curves: Sequence[Curve], label: str, bands: Bands) -> list[Chart]:
     """The charts of curves that have no panels."""
-    if curves[0].kind == "rejection":
-        return [rejections(curves, label, bands)]
+    if curves[0].kind == "rejection":  # the error rates of all scores in one chart
+        tracks = tuple(Track(curve.score, curve.points, caption(curve).because) for curve in curves)
+        band, end = "" if bands == "none" else band_text(bands), Axis(axis_end(curves))
+        return [Chart(tracks, *axes(curves[0], label), Axis(1.0), end, drawn="rejection", band=band)]
     found: list[Chart] = []
     by_threshold = curves[0].by_threshold
     for (of, rows), group in groupby(curves, key=lambda curve: (curve.of, curve.group if by_threshold else "")):
@@ -105,7 +100,7 @@ def curve_charts(curves: Sequence[Curve], label: str, bands: Bands) -> list[Char
             continue
         found.append(_by_threshold(alone, f"{THRESHOLD_TITLES[curves[0].kind]}{name}"))
         if apart := [curve for curve in members if curve.versus is not None]:
-            found.append(_differences(apart, f"{found[-1].title}, less that of {alone[0].name}", bands, found[-1]))
+            found.append(_differences(apart, f"{found[-1].title}, less that of {apart[0].versus}", bands, found[-1]))
     return found
 
 

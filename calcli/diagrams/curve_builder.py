@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Self, get_args
 
 from calcli.diagrams.curve_sums import ALL, TOP, Bars, CurveSums, KeptRows, Rejection, problem
-from calcli.diagrams.curves import Bands, Binning, Curve, Kind
+from calcli.diagrams.curves import Bands, Binning, Curve, Kind, in_group
 from calcli.diagrams.distinct import Corp, Smooth
 from calcli.diagrams.threshold_sums import Benefit, Murphy, ThresholdSums
 from calcli.errors import UsageError, check_choice, unknown_name
@@ -87,7 +87,7 @@ class CurveBuilder:
         self._halved = halved
         self._groups = [group for group in groups for _ in scores]
         self._beside = len(scores)
-        named = [f"{name}, {group}" if group else name for group in groups for name in scores]
+        named = [in_group(name, group) for group in groups for name in scores]
         self._sums = [
             (
                 score,
@@ -100,7 +100,7 @@ class CurveBuilder:
                     binning=binning,
                     bands=bands,
                     span=span,
-                    versus=named[self._first(score)] if score > self._first(score) else None,
+                    versus=scores[0] if score > self._first(score) else None,
                 ),
             )
             for kind in kinds

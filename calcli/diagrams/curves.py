@@ -102,7 +102,7 @@ class Curve:
     """Of curves without bins: where each cell that holds rows begins and ends, and how many it holds."""
 
     versus: str | None = None
-    """The score from which this one differs by y; None for a curve by itself."""
+    """The score, of the same group, from which this one differs by y; None for a curve by itself."""
 
     plain: bool = False
     """Whether it is no score, but there to compare scores with."""
@@ -111,7 +111,7 @@ class Curve:
     """Benefit, murphy: the share of positive rows."""
 
     group: str = ""
-    """The group of rows that it is of, which ends the name of its score; empty for all rows."""
+    """The group of rows that it is of, which `score` names too; empty for all rows."""
 
     costs: Costs | None = None
     """Benefit: what mistakes cost, if `y` is in money."""
@@ -138,11 +138,6 @@ class Curve:
     def by_threshold(self) -> bool:
         """Whether it is over thresholds of decisions."""
         return self.kind in {"benefit", "murphy"}
-
-    @property
-    def name(self) -> str:
-        """The name of the score, without that of its group."""
-        return self.score.removesuffix(f", {self.group}")
 
     def in_money(self, costs: Costs) -> Curve:
         """Net benefit, which counts true positives, as what each of them saves: the cost of a false negative."""
@@ -187,8 +182,13 @@ class Curve:
         if self.by is not None:
             named["by"] = self.by
         if self.versus is not None:
-            named["versus"] = self.versus
+            named["versus"] = in_group(self.versus, self.group)
         return [named | {"x": one.x, "y": one.y, "n": one.n, "lo": one.lo, "hi": one.hi} for one in self.points]
+
+
+def in_group(score: str, group: str) -> str:
+    """The name of a score on the rows of a group; `group` is empty for all rows."""
+    return f"{score}, {group}" if group else score
 
 
 def runs(points: Sequence[Point]) -> Iterable[list[Point]]:
@@ -210,7 +210,7 @@ def by_kind(curves: Iterable[Curve]) -> Mapping[str, list[dict[str, Json]]]:
 NARROWEST = 1.0 / 50.0
 """The part of an axis that a bar of a histogram takes at least."""
 
-SIDES = {"over": "lower than predicted", "under": "higher than predicted"}
+SIDES = {"over": "predicted too high", "under": "predicted too low"}
 """The two directions in which a prediction can be wrong."""
 
 
@@ -294,7 +294,8 @@ def _scale(curves: Sequence[Curve]) -> Scale:
     total = sum(n for _, n in masses)
     if total == 0.0 or (spans and max(spans) - min(spans) <= 0.01 * max(spans)):
         return "prob"
-    if sum(n for at, n in masses if at <= axis_end(curves) / 10.0) >= CROWDED * total:
+    tenth = axis_end(curves) / 10.0
+    if sum(n for at, n in masses if at <= tenth) >= CROWDED * total:
         return "log"
     return "logit" if sum(n for at, n in masses if at > 0.9) >= CROWDED * total else "prob"
 
@@ -336,16 +337,11 @@ _ERRORS = {
 }
 
 
-def error_name(curve: Curve) -> str:
-    """The name of a curve's error, with its bins: the number depends on them."""
-    name = _ERRORS[curve.kind]
-    return f"{name}, {curve.bins:,} bins:" if curve.bins else name
-
-
 def error_text(curve: Curve) -> str:
-    """The name of a curve's error, and its value."""
+    """The name of a curve's error, with the bins on which it depends, and its value."""
     value = f"{curve.error:.4f}" if curve.error >= 0.001 or curve.error == 0.0 else f"{curve.error:.2g}"
-    return f"{error_name(curve)} {value}"
+    bins = f", {curve.bins:,} bins:" if curve.bins else ""
+    return f"{_ERRORS[curve.kind]}{bins} {value}"
 
 
 def rate_text(curves: Sequence[Curve]) -> str:

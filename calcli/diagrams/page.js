@@ -7,6 +7,7 @@
 
   // Switches: a button shows what it names, or, in a group where one is chosen, nothing else.
   const pressed = (button) => button.getAttribute("aria-pressed") === "true";
+  const named = new Set(all('.switches button[data-key="score"]').map((button) => button.value));
   const refresh = () => {
     const off = {};
     for (const button of all(".switches button")) {
@@ -14,6 +15,11 @@
     }
     for (const part of all("[data-score], [data-of], [data-kind]")) {
       part.toggleAttribute("hidden", ["score", "of", "kind"].some((key) => off[key]?.has(part.dataset[key])));
+    }
+    // A picture of which every score is switched off would be an empty frame.
+    for (const figure of all("figure:not([data-score])")) {
+      const scores = all("[data-score]", figure).filter((part) => named.has(part.dataset.score));
+      figure.toggleAttribute("hidden", scores.length > 0 && scores.every((part) => part.hasAttribute("hidden")));
     }
   };
   for (const button of all(".switches button")) {
@@ -47,11 +53,11 @@
     rejection: (p, its, score) => `${score}: ${percent(p.y)} of the rows kept are wrong`,
     chart: (p, its, score) => `${score}: ${number(p.y)}`,
   };
-  const named = ([x, y, n, lo, hi, begin, end]) => ({ x, y, n, lo, hi, begin, end });
+  const point = ([x, y, n, lo, hi, begin, end]) => ({ x, y, n, lo, hi, begin, end });
   const tracks = (svg) =>
     all("[data-points]", svg)
       .filter((track) => !track.closest("[hidden]"))
-      .map((track) => ({ track, points: (track.found ??= JSON.parse(track.dataset.points).map(named)) }));
+      .map((track) => ({ track, points: (track.found ??= JSON.parse(track.dataset.points).map(point)) }));
   const bent = { prob: (v) => v, log: Math.log, logit: (v) => Math.log(v / (1 - v)) };
   const share = (value, begin, end, scale) => {
     const [low, high, at] = [+begin, +end, Math.min(Math.max(value, +begin), +end)].map(bent[scale]);

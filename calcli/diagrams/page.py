@@ -1,6 +1,6 @@
 """Pictures as a page that needs nothing else: no request leaves it, and without its script it still shows everything.
 
-Its parts are for other pages too: `style` and `script` once in a page, `switches` above, `figures` anywhere.
+Its parts are for other pages too: `document` around them, `switches` above, `figures` anywhere.
 """
 
 from __future__ import annotations
@@ -36,23 +36,14 @@ def document(title: str, about: str, body: str) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{style()}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{_asset('page.css')}</style>\n</head>\n<body>\n"
         f'<h1>{escape(title)}</h1>\n<p class="about">{escape(about)}</p>\n'
-        f"{body}<script>\n{script()}</script>\n</body>\n</html>\n"
+        f"{body}<script>\n{_asset('page.js')}</script>\n</body>\n</html>\n"
     )
 
 
-def style() -> str:
-    """The style sheet of pictures: light, dark, small screens, print."""
-    return _asset("page.css")
-
-
-def script() -> str:
-    """The script behind switches and pictures."""
-    return _asset("page.js")
-
-
 def _asset(name: str) -> str:
+    """The style sheet of pages (light, dark, small screens, print), or the script behind switches and pictures."""
     return files("calcli.diagrams").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -124,9 +115,9 @@ def charts(shown: Sequence[Chart]) -> str:
 
 
 ESTIMATES = (
-    (0, "estimate, with its 95 % interval"),
-    (None, "labels alone, with theirs"),
-    (1, "mean of the scores"),
+    (svg.ESTIMATE, "estimate, with its 95 % interval"),
+    (svg.ink(None), "labels alone, with theirs"),
+    (svg.ink(0), "mean of the scores"),
 )
 """The colour and the meaning of each mark in a picture of estimates."""
 
@@ -134,7 +125,7 @@ ESTIMATES = (
 def intervals(
     rows: Sequence[svg.IntervalRow],
     x_name: str,
-    legend: Sequence[tuple[int | None, str]] = ESTIMATES,
+    legend: Sequence[tuple[str, str]] = ESTIMATES,
     *,
     above: bool = False,
 ) -> str:
@@ -142,7 +133,7 @@ def intervals(
     values = [value for row in rows for value in (row.estimate[0], *(row.labels or ())[:1], row.mean)]
     if not rows or any(value is not None and value < 0.0 for value in values):
         return ""
-    marks = "".join(f"<li>{_color_mark(f'fill:{svg.ink(place)}')}{escape(name)}</li>" for place, name in legend)
+    marks = "".join(f"<li>{_color_mark(f'fill:{color}')}{escape(name)}</li>" for color, name in legend)
     return (
         f'<figure class="wide">\n{svg.intervals(rows, x_name, above=above)}</figure>\n<ul class="legend">{marks}</ul>\n'
     )
@@ -191,14 +182,14 @@ def _chart(shown: Chart) -> str:
         for track, place in zip(shown.tracks, shown.colors, strict=True)
     )
     marks = "".join(f"<p>{_mark(_DOTTED)}{at:.3g}: {escape(name)}</p>" for at, name in shown.marks)
-    shaded = f'<ul class="legend"><li>shaded: {escape(shown.band)}</li></ul>\n' if shown.band else ""
+    shaded = f'<ul class="legend"><li>shaded: {escape(shown.band)}</li></ul>' if shown.band else ""
     columns = (
         "rejected,error rate,rows left,from,to" if shown.drawn == "rejection" else f"{shown.x_name},{shown.y_name}"
     )
     picture = svg.chart(shown)
     return (
         f'<figure class="wide">\n<figcaption>{title}{lines}{marks}</figcaption>\n'
-        f"{picture}{_numbers(columns)}</figure>\n{shaded}"
+        f"{picture}{shaded}{_numbers(columns)}</figure>\n"
     )
 
 

@@ -164,6 +164,9 @@ class IntervalRow(NamedTuple):
     """The means of other scores."""
 
 
+ESTIMATE = "var(--ink)"
+"""The colour of an estimate; scores have those of lines."""
+
 NAMES, LINE = 180.0, 36.0
 """The room for the names of the lines, and the height of a line."""
 
@@ -183,10 +186,10 @@ def intervals(rows: Sequence[IntervalRow], x_name: str, *, above: bool = False) 
     for place, row in enumerate(rows):
         y = TOP + line * (place + (0.7 if above else 0.5))
         parts.append(_text(left, y - 20, row.name, "") if above else _text(NAMES - 8, y + 4, row.name, "end"))
-        parts.append(_spanned(frame, row.estimate, y - 5 * (row.labels is not None), ink(0), 3.0))
+        parts.append(_spanned(frame, row.estimate, y - 5 * (row.labels is not None), ESTIMATE, 3.0))
         if row.labels is not None:
             parts.append(_spanned(frame, row.labels, y + 6, ink(None), 1.5))
-        for series, mean in enumerate((row.mean, *row.others), 1):
+        for series, mean in enumerate((row.mean, *row.others)):
             if mean is not None:
                 x, color = _number(frame.x(mean)), ink(series)
                 parts.append(f'<path d="M{x} {_number(y - 12)}v24" style="stroke:{color};stroke-width:2;fill:none"/>')

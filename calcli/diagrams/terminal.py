@@ -131,13 +131,10 @@ class _PlotArea:
     def x_labels(self) -> dict[float, str]:
         return self.x.labels(self.width // 6)
 
-    @property
-    def y_labels(self) -> dict[float, str]:
-        return self.y.labels(self.height // 3)
-
     def framed(self, canvas: Canvas) -> list[Line]:
         """A plot with its axes."""
-        labels = {round(self.y.share(value) * self.height): text for value, text in self.y_labels.items()}
+        named = self.y.labels(self.height // 3)
+        labels = {round(self.y.share(value) * self.height): text for value, text in named.items()}
         lines = [self.row(labels.get(self.height - row, ""), line) for row, line in enumerate(canvas.lines())]
         return [*lines, self.floor(labels.get(0, ""))]
 

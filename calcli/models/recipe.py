@@ -40,8 +40,6 @@ class Recipe(Request):
         ``cv:5``, ``0.1``, ``none``; None is 5-fold up to a million rows and one 90/10 split above.
     resample_by
         A column; rows that agree in it are never on both sides of a split, and count as one in intervals.
-    order_by
-        A column; rows are predicted from those before them.
     exact
         Let outputs be exactly 0 or 1 where the method says so.
     prior_shift

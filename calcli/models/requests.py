@@ -43,20 +43,14 @@ class FitRequest(ColumnsRequest, Recipe):
 
     Attributes
     ----------
-    data
-        Paths, globs, directories, ``-``, or a frame.
     output
         The artifact's directory. None is ``<input stem>.<method>`` in the current one; frames are then kept nowhere.
-    sides
-        What the method may use beside the rows.
     engine, master
         As for `apply`; on a cluster `output` must be given.
     sample
         How many rows of a cluster are fitted on, where a method needs more than sums; None for a million at most.
     check_scale
         Whether logits that look like probabilities are refused, and the reverse.
-    dry_run
-        Find out what would be bound to what, and stop.
     """
 
     method: str = AUTO

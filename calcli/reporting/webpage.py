@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
 from calcli.artifacts.manifest import Manifest
-from calcli.diagrams import page
+from calcli.diagrams import page, svg
 from calcli.diagrams.charts import curve_charts
 from calcli.diagrams.curves import Curve
 from calcli.models.calibrator import CalibratorModel
@@ -108,6 +108,7 @@ def webpage(report: Report) -> str:
     body = [
         paragraph(scarce, "warning") if scarce else "",
         opening,
+        paragraph(_ON_LOSS, "note") if "log-loss" in opening else "",
         _drift(report),
         _gates(report),
         *(paragraph(one.message, "warning") for one in report.warnings if one.code != "choice"),
@@ -214,6 +215,7 @@ def _parts_of_review(report: Report, numbers: Sequence[str]) -> list[str]:
     ]
 
 
+_ON_LOSS = "The log-loss is high where a score gave a low probability to what came true: lower is better."
 _ON_CALIBRATION = (
     f"Of the rows for which a calibrated score says {glued('20 %')}, about {glued('20 %')} come true. Its curve lies "
     "on the diagonal, or as near to it as chance allows."
@@ -292,10 +294,8 @@ def where_wrong(report: Report) -> str:
     for score, shown in segments.tables(report):
         found = segments.entries(report, score)
         names = [search["score"] for search in searches]
-        legend = [
-            (0, "observed, with its interval"),
-            *((place, f"predicted by {one}") for place, one in enumerate(names, 1)),
-        ]
+        legend = [(svg.ESTIMATE, "observed, with its interval")]
+        legend += [(svg.ink(place), f"predicted by {one}") for place, one in enumerate(names)]
         parts += [
             table(shown, caption=shown.title),
             page.intervals(segments.picture(found, names), "rate", legend, above=True),

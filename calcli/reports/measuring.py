@@ -129,15 +129,16 @@ class Measurements:
 
         def difference(pair: tuple[int, int], metric: str) -> Difference:
             one, other = pair
-            value, found = value_difference(measured[one][metric], measured[other][metric]), None
-            if value is not None and (by_unit or replicates is None):
-                found = paired_of(pair, metric)
+            mine, theirs = measured[one][metric].value, measured[other][metric].value
+            value = None if mine is None or theirs is None else finite(mine - theirs)
+            found = paired_of(pair, metric) if value is not None and (by_unit or replicates is None) else None
             if value is not None and found is None and replicates is not None:
                 found = Paired(value, *replicates.difference(one, other, metric))
-            return normal_difference((sources[one][0], sources[other][0]), metric, value, found)
+            ends = () if found is None else (finite(found.lo), finite(found.hi), finite(found.p))
+            return Difference(sources[one][0], sources[other][0], metric, value, *ends)
 
         scores = [
-            score_row(name, source, values, classes, seconds)
+            ScoreRow(name, source, {key: MetricValue.of(one, classes) for key, one in values.items()}, seconds=seconds)
             for (name, source, seconds), values in zip(sources, measured, strict=True)
         ]
         differences = [difference(pair, metric) for pair in pairs for metric in measured[0]]
@@ -223,26 +224,6 @@ class Resampling:
         from calcli.metrics.bootstrap import bootstrap
 
         return bootstrap(scored, chosen, options, self.replicates, seed=self.seed, groups=self.groups)
-
-
-def value_difference(measured: Measured, base: Measured) -> float | None:
-    """The difference of two values, if both are defined."""
-    return None if measured.value is None or base.value is None else finite(measured.value - base.value)
-
-
-def score_row(
-    name: str, source: ScoreSource, measured: Mapping[str, Measured], classes: tuple[str, ...], seconds: Seconds
-) -> ScoreRow:
-    """A score's entry of the report."""
-    metrics = {metric: MetricValue.of(value, classes) for metric, value in measured.items()}
-    return ScoreRow(name, source, metrics, seconds=seconds)
-
-
-def normal_difference(names: tuple[str, str], metric: str, value: float | None, found: Paired | None) -> Difference:
-    """A difference with its interval from normal theory, if there is one."""
-    if value is None or found is None:
-        return Difference(*names, metric, value)
-    return Difference(*names, metric, value, finite(found.lo), finite(found.hi), finite(found.p))
 
 
 def measure_groups(

@@ -6,7 +6,6 @@ They become columns of the table under these names, so that whatever reads a col
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,12 +34,8 @@ class Grouping(NamedTuple):
     note: str | None = None
 
 
-def add_groupings(source: Source, asked: Sequence[str]) -> list[Grouping]:
-    """The columns of groups that `asked` names, each of which is a column of the table afterwards."""
-    return [_add(source, name) for name in asked]
-
-
-def _add(source: Source, asked: str) -> Grouping:
+def add_grouping(source: Source, asked: str) -> Grouping:
+    """The column of groups that `asked` names, which is a column of the table afterwards."""
     source.find(asked)
     if asked not in source.columns and "*" in asked:
         return _crossed(source, asked)
@@ -131,7 +126,7 @@ def _by_time(source: Source, column: str, unit: str) -> Grouping:
 
 def _crossed(source: Source, asked: str) -> Grouping:
     """The pairs of values of columns, of which only those are groups that have rows."""
-    parts = [_add(source, part.strip()) for part in asked.split("*")]
+    parts = [add_grouping(source, part.strip()) for part in asked.split("*")]
     columns = [part.column for part in parts]
     texts = [_values(source, column).cast(pl.String).fill_null("null") for column in columns]
     source.compute(asked, Computed(pl.concat_str(texts, separator=", "), pl.String()))

@@ -51,7 +51,11 @@ def label_tables(
     tables: dict[str, LabelTable] = {}
     missing = _missing(source, [source.named(label, "--label") for label in labels.values()])
     for name, label in labels.items():
-        rows = _with_label(source, label) if missing[label] else _part(source)
+        # The same table again, which owns no files, and has none of the columns that were computed.
+        rows = replace(source, raw=source.raw.select(source.stored), scanned=None)
+        if missing[label]:
+            present = rows.raw.filter(_is_there(source, label))
+            rows = replace(rows, raw=present, name=f"{source.name}, rows with {label!r},")
         _check_classes(rows, label, flags)
         others = all_own - own[name] - set(flags.features or ())
         if by is not None:
@@ -174,19 +178,6 @@ def _is_there(source: Source, label: str) -> pl.Expr:
     if source.text:
         return is_present(column)
     return column.is_not_null() & column.is_not_nan() if source.schema[label].is_float() else column.is_not_null()
-
-
-def _with_label(source: Source, label: str) -> Source:
-    """The rows that have a label."""
-    part = _part(source)
-    return replace(part, raw=part.raw.filter(_is_there(source, label)), name=f"{source.name}, rows with {label!r},")
-
-
-def _part(source: Source) -> Source:
-    """The same table again, which owns no files, and has none of the columns that were computed."""
-    part = replace(source, raw=source.raw.select(source.stored), scanned=None)
-    part.__dict__["_files"] = source.files()  # their hashes are known already
-    return part
 
 
 def _check_classes(source: Source, label: str, flags: Flags) -> None:

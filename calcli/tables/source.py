@@ -9,11 +9,10 @@ field of the column ``response``, ``exp(PATH)`` is the probability whose logarit
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, cast
@@ -24,13 +23,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError, unknown_name
-from calcli.files import as_text
 from calcli.places import Place
 from calcli.tables.arrow_types import ArrowTypes
 from calcli.tables.paths import JSON, SEPARATORS, Dialect, Format, Inputs, find_inputs, one_line, reading
 from calcli.tables.records import RECORD, scan_records
 from calcli.tables.scan import LocalFile, scan_table, scan_typed
-from calcli.tables.spool import Spool
+from calcli.tables.spool import FileFact, Spool
 from calcli.tables.text import cast_text, in_their_dialect, infer_schema, scan_text
 
 
@@ -53,26 +51,6 @@ CALL = re.compile(r"(exp|percent|minus)\((.+)\)", re.DOTALL)
 
 NO_INPUTS = Inputs((), None)
 NO_ARROW_TYPES = ArrowTypes()
-
-
-@dataclass(frozen=True)
-class FileFact:
-    """An input file as reports describe it."""
-
-    path: str | None
-    """None for standard input."""
-
-    bytes: int
-    sha256: str
-    """`bytes`, `sha256`: for a database, or a table of Delta or Iceberg, those of the Parquet file with its rows."""
-
-    query: str | None = None
-    """The query to a database, or the version of a table of Delta or Iceberg."""
-
-    def to_json(self) -> dict[str, str | int | None]:
-        """The entry of a report or a manifest."""
-        entry = {**asdict(self), "path": None if self.path is None else as_text(self.path)}
-        return {key: value for key, value in entry.items() if key != "query" or value is not None}
 
 
 @dataclass(eq=False, repr=False)
@@ -259,18 +237,7 @@ class Source:
 
     def files(self) -> tuple[FileFact, ...]:
         """The size and hash of each input file, as it is stored; the first call reads all of them."""
-        return self._files
-
-    @cached_property
-    def _files(self) -> tuple[FileFact, ...]:
-        facts = []
-        for file, local in zip(self.inputs.files, self.local, strict=True):
-            content = self.spool.original(file) or local
-            with reading(file.name), content.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-                path = None if file.path is None else str(file.path)
-                facts.append(FileFact(path, stream.tell(), digest, self.spool.asked(file)))
-        return tuple(facts)
+        return self.spool.facts(self.inputs.files, self.local)
 
 
 def open_source(

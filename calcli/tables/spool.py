@@ -9,6 +9,7 @@ Python writes them, become lines without.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import re
 import shutil
@@ -16,7 +17,8 @@ import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -47,6 +49,26 @@ PREFIX, LOCK = "calcli-", "lock"
 """The beginning of the directories' names, and the file in each that its owner keeps locked."""
 
 
+@dataclass(frozen=True)
+class FileFact:
+    """An input file as reports describe it."""
+
+    path: str | None
+    """None for standard input."""
+
+    bytes: int
+    sha256: str
+    """`bytes`, `sha256`: for a database, or a table of Delta or Iceberg, those of the Parquet file with its rows."""
+
+    query: str | None = None
+    """The query to a database, or the version of a table of Delta or Iceberg."""
+
+    def to_json(self) -> dict[str, str | int | None]:
+        """The entry of a report or a manifest."""
+        entry = {**asdict(self), "path": None if self.path is None else as_text(self.path)}
+        return {key: value for key, value in entry.items() if key != "query" or value is not None}
+
+
 class Spool:
     """A directory for temporary copies, made when first needed and removed with its owner.
 
@@ -59,18 +81,26 @@ class Spool:
         self._count = 0
         self._fetched: dict[Url | Database | Lake, Path] = {}
         self._versions: dict[Lake, str] = {}
+        self._facts: tuple[FileFact, ...] | None = None
 
-    def original(self, file: InputFile) -> Path | None:
-        """The content of `file` before it is unpacked; None if only the copy of `local` exists."""
+    def facts(self, files: Sequence[InputFile], local: Sequence[Path]) -> tuple[FileFact, ...]:
+        """The size and hash of each file of the table before it is unpacked; the first call reads them."""
+        if self._facts is None:
+            self._facts = tuple(map(self._fact, files, local))
+        return self._facts
+
+    def _fact(self, file: InputFile, local: Path) -> FileFact:
+        content = local  # of pipes only the copy exists
         if isinstance(file.path, Path):
-            return file.path if file.path.is_file() else None
-        return None if file.path is None else self._fetched[file.path]
-
-    def asked(self, file: InputFile) -> str | None:
-        """The query whose rows were fetched, or the version of a table of Delta or Iceberg."""
+            content = file.path if file.path.is_file() else local
+        elif file.path is not None:
+            content = self._fetched[file.path]
+        asked = file.path.query if isinstance(file.path, Database) else None
         if isinstance(file.path, Lake):
-            return self._versions[file.path]
-        return file.path.query if isinstance(file.path, Database) else None
+            asked = self._versions[file.path]
+        with reading(file.name), content.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            return FileFact(None if file.path is None else str(file.path), stream.tell(), digest, asked)
 
     def local(self, file: InputFile) -> Path:
         """A regular, uncompressed file with the content of `file`, which may be itself."""

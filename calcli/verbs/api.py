@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import inspect as introspection
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, InitVar, fields
 from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
@@ -18,7 +19,6 @@ from calcli.models.side_inputs import SideFiles as SideFiles
 from calcli.places import Database as Database
 from calcli.places.stores import storage_options as storage_options
 from calcli.tables.binding_types import Flags as Flags
-from calcli.tables.request import COLUMNS
 from calcli.tables.source import open_source as open_source
 from calcli.verbs.apply import ApplyRequest, DecomposeRequest, EnsembleApplyRequest
 from calcli.verbs.apply import apply as run_apply
@@ -47,7 +47,23 @@ _Fields = ParamSpec("_Fields")
 _Request = TypeVar("_Request")
 _Result = TypeVar("_Result")
 
+_NAMED = "Directories, each as ``DIR`` or ``NAME=DIR``, or the models themselves."
+
 _SHARED = {
+    "data": "Paths, globs, directories, ``-``, or a frame.",
+    "artifacts": _NAMED,
+    "ensembles": _NAMED,
+    "column": "The stem of the columns that are added.",
+    "extra": "Add more measures of disagreement.",
+    "keep": "The input columns to pass through; None for all, () for none.",
+    "stream": "Let standard output and pipes have rows as they are computed, although the table may be refused later.",
+    "order_by": "A column; rows are predicted from those before them.",
+    "bootstrap": "Replicates for intervals; 0 for none.",
+    "every_curve": "Whether the report has curves of all kinds, as a page shows them.",
+    "fail_if": "Gates: expressions that must not be true of any number.",
+    "allow_null": "Let a gate pass where its number is not defined.",
+    "engine": "``local`` for this machine, ``spark`` for a cluster.",
+    "master": "The URL of the cluster; None is what Spark's own configuration says, or else this machine.",
     "preset": "Parameters that were chosen together, by the name that the catalog gives them.",
     "metrics": "``default``, ``all``, or names separated by commas.",
     "options": "How metrics are computed, as `calcli.Options`.",
@@ -102,15 +118,18 @@ def _signature(request: Callable[..., object], hints: Mapping[str, Any]) -> intr
 
 
 def _descriptions(request: Any) -> str:
-    """The `Attributes` of the request and of what it extends, and the parameters that all verbs describe alike."""
+    """The parameters in their order: as the `Attributes` of the request and of what it extends describe them, or as
+    those of all verbs are described.
+    """
     documents = (introspection.cleandoc(kind.__doc__ or "") for kind in request.__mro__[:-1])
     attributes = "\n".join(document.partition("Attributes\n----------\n")[2] for document in documents)
-    headings = [line for line in attributes.splitlines() if line and not line.startswith(" ")]
-    described = {name for heading in headings for name in heading.split(", ")}
-    others = [name for name in introspection.signature(request).parameters if name not in described]
-    shared = [f"{name}\n    {_SHARED[name]}" for name in others if name in _SHARED]
-    columns = ", ".join(name for name in others if name in COLUMNS)
-    return "\n".join([attributes, *shared, f"{columns}\n    {_COLUMNS}" if columns else ""])
+    described = {name: f"{name}\n    {text}\n" for name, text in _SHARED.items()}
+    for heading, text in re.findall(r"^(\w.*\n)((?: .*\n?)+)", attributes, re.MULTILINE):
+        described |= dict.fromkeys(heading.strip().split(", "), f"{heading}{text}".rstrip() + "\n")
+    names = introspection.signature(request).parameters
+    columns = ", ".join(name for name in names if name not in described)
+    parts = dict.fromkeys(described[name] for name in names if name in described)
+    return "".join([*parts, f"{columns}\n    {_COLUMNS}\n" if columns else ""])
 
 
 fit = _verb("fit", FitRequest, run_fit, "Fit a calibrator, measure it on held-out rows, and keep it.")

@@ -40,28 +40,16 @@ class ApplyRequest(ColumnsRequest):
     ----------
     artifact
         The directory of a fitted calibrator, or the model itself.
-    data
-        Paths, globs, directories, ``-``, or a frame.
     output
         Where the table goes; ``-`` is standard output. None gives it to the caller, as `ApplyResult.frame`.
-    column
-        The stem of the columns that are added.
     scale
         ``prob``, or ``logit`` for log-odds (for more than two classes log-probabilities).
     extra
         Add the logits too, and what else the method can say of a row: an interval, where it has one.
-    keep
-        The input columns to pass through; None for all, () for none.
-    stream
-        Let standard output and pipes have rows as they are computed, although the table may be refused later.
     edges
         Pairs of ids of linked rows, in place of those of the fit: new rows have new edges.
     prior_shift
         ``estimate``: find the class rates of these rows, and give the probabilities that a calibrator for them has.
-    engine
-        ``local`` for this machine, ``spark`` for a cluster.
-    master
-        The URL of the cluster; None is what Spark's own configuration says, or else this machine.
     """
 
     artifact: Given
@@ -125,10 +113,6 @@ class EnsembleApplyRequest(Request):
         As of `apply`; on standard output it needs `output_format`.
     extra
         Add more measures of disagreement, as `UncertaintyColumns.extra` says.
-    keep
-        The input columns to pass through; None for all, () for none.
-    stream
-        Let standard output and pipes have rows as they are computed, although the table may be refused later.
     """
 
     ensemble: Given
@@ -149,16 +133,12 @@ class DecomposeRequest(Request):
 
     Attributes
     ----------
-    data
-        Paths, globs, directories, ``-``, or a frame.
     members
         The stem of ``<stem>_<m>``, P(positive) or a mean, or of ``<stem>_<m>_<class>``.
     output
         As of `apply`; on standard output it needs `output_format`.
     variances
         The stem of each member's variance, where amounts are predicted.
-    extra, keep, stream
-        As of `uncertainty apply`.
     """
 
     data: Data

@@ -54,8 +54,6 @@ class CompareRequest(ColumnsRequest):
 
     Attributes
     ----------
-    data
-        Paths, globs, directories, ``-``, or a frame.
     methods
         ``all``, or names separated by commas; the identity is always among them.
     params
@@ -64,14 +62,10 @@ class CompareRequest(ColumnsRequest):
         The number of cross-validation folds.
     resample_by
         A column; rows that agree in it are never on both sides of a split.
-    order_by
-        A column; rows are predicted from those before them.
     criterion
         The metric by which the method is chosen: a mean over rows, never a calibration error.
     budget
         Seconds; a method that has not finished by then is reported as skipped. None is no limit.
-    every_curve
-        Whether the report has curves of all kinds, as a page shows them.
     select
         Where the chosen method is kept, fitted on all rows.
     engine, master, sample
@@ -168,7 +162,8 @@ def _compare(request: CompareRequest, asked: _Asked, rows: TrialRows, listener: 
     choice = replace(choose(outcomes, batch, splits, asked.criterion), not_installed=not_installed)
 
     # Measure the predictions.
-    against, kinds = tuple(dict.fromkeys((IDENTITY, choice.name))), _kinds(request)
+    against = tuple(dict.fromkeys((IDENTITY, choice.name)))
+    kinds: tuple[Kind, ...] = get_args(Kind) if request.every_curve else ("reliability",)
     judgement = Judgement(asked.metrics, request.options, against, kinds=kinds)
     contenders, held_out = list(_contenders(outcomes)), batch.take(splits.predicted)
     if others:
@@ -213,10 +208,6 @@ def _given_chosen(differences: Sequence[Difference], chosen: str, many: int) -> 
         return replace(one, hi=hi, p=p) if one.value < 0.0 else replace(one, lo=lo, p=p)
 
     return tuple(map(allowing, differences))
-
-
-def _kinds(request: CompareRequest) -> tuple[Kind, ...]:
-    return get_args(Kind) if request.every_curve else ("reliability",)
 
 
 def _contenders(outcomes: Sequence[Outcome]) -> Iterator[Contender]:

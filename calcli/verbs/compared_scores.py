@@ -30,10 +30,6 @@ USUAL_SEGMENTS = 5
 """The segments that are looked for where no number is given."""
 
 
-def no_odds(_: Batch) -> None:
-    """No odds: the score is ranked by its probabilities."""
-
-
 @dataclass(frozen=True, slots=True)
 class ComparedScore:
     """A score that is measured."""
@@ -49,7 +45,7 @@ class ComparedScore:
     whole_table: bool = False
     """Whether the score must see all rows at once."""
 
-    odds: Callable[[Batch], FloatArray | None] = no_odds
+    odds: Callable[[Batch], FloatArray | None] = lambda batch: None
     """What rows of this binding are ranked by; None where that is the probabilities."""
 
     @classmethod
@@ -241,21 +237,13 @@ class EvaluateRequest(ColumnsRequest):
 
     Attributes
     ----------
-    data
-        Paths, globs, directories, ``-``, or a frame.
-    artifacts
-        Directories, each as ``DIR`` or ``NAME=DIR``, or the models themselves.
     scores
         Columns of probabilities that are calibrated already, each as ``COLUMN`` or ``NAME=COLUMN``; with more than two
         classes the stem of ``COLUMN_<class>``.
     versus
         A score; the differences of the others from it are in the report too, beside those from the raw one.
-    metrics
-        ``default``, ``all``, or names separated by commas.
     ordered
         Whether the classes have an order: then `rps` and `cumulative_ece` are measured too.
-    bootstrap
-        Replicates for intervals; 0 for none.
     resample_by
         A column: rows that agree in it, those of one user, count as one in intervals and p-values, and are drawn
         together.
@@ -273,8 +261,6 @@ class EvaluateRequest(ColumnsRequest):
         A column whose values are the clusters of CECE; None for those of a CCL artifact, or of the features.
     rejection
         Whether to add the error rates of the rows that are left when the least sure ones are rejected.
-    every_curve
-        Whether the report's `curves` are of all kinds, as a page shows them.
     baseline
         A report that `evaluate` wrote as JSON; every number is compared with it.
     drift
@@ -283,10 +269,6 @@ class EvaluateRequest(ColumnsRequest):
         The file in which `drift` keeps its log; None is ``<artifact>.drift.json``.
     edges
         Pairs of ids of linked rows: for `tv`, and for artifacts that were fitted with other ones.
-    fail_if
-        Gates: expressions that must not be true of any number.
-    allow_null
-        Let a gate pass where its number is not defined.
     engine, master
         As for `apply`; on a cluster, what does not add up over parts of the rows is null.
     """
@@ -320,13 +302,6 @@ class EvaluateRequest(ColumnsRequest):
     master: str | None = None
     ordered: bool = False
     audit: bool = False
-
-    @property
-    def audited(self) -> EvaluateRequest:
-        """The request with all that `audit` implies."""
-        return (
-            replace(self, find_segments=self.find_segments or USUAL_SEGMENTS, every_curve=True) if self.audit else self
-        )
 
     @property
     def all_artifacts(self) -> tuple[Given, ...]:

@@ -14,7 +14,7 @@ from calcli.diagrams.captions import caption
 from calcli.diagrams.charts import MOST_OVERLAID
 from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.diagrams.curves import PAGE_KINDS, Bands, Binning, Curve, Kind, amount, by_kind, percent
-from calcli.diagrams.image import image_format_of
+from calcli.diagrams.image import image_format_of, render
 from calcli.errors import UsageError, unknown_name
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.base import Given
@@ -52,10 +52,6 @@ class DiagramRequest(ColumnsRequest):
 
     Attributes
     ----------
-    data
-        Paths, globs, directories, ``-``, or a frame.
-    artifacts
-        Directories, each as ``DIR`` or ``NAME=DIR``, or the models themselves.
     scores
         Columns of probabilities that are calibrated already, each as ``COLUMN`` or ``NAME=COLUMN``.
     output
@@ -88,8 +84,6 @@ class DiagramRequest(ColumnsRequest):
         drawn anew would be; ``none``.
     edges
         Pairs of ids of linked rows, for artifacts that were fitted with other ones.
-    engine, master
-        As for `apply`.
     """
 
     data: Data
@@ -255,7 +249,8 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
         from calcli.tables.sink import write_bytes
 
         with stage(listener, "drawing"):
-            write_bytes(rendered(result, form, example.name), request.output)
+            drawn = _page(result, example) if form == "html" else render(curves, result.label, request.bands, form)
+            write_bytes(drawn, request.output)
     return result
 
 
@@ -344,16 +339,8 @@ def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | 
     raise UsageError(f"--output-format: {unknown_name('picture format', given, FORMS)}")
 
 
-def rendered(result: DiagramResult, form: Form, name: str) -> bytes:
-    """The picture as the content of a file; `name` is that of the table."""
-    if form == "html":
-        return _page(result, name).encode()
-    from calcli.diagrams import image
-
-    return image.render(result.curves, result.label, result.request.bands, form)
-
-
-def _page(result: DiagramResult, name: str) -> str:
+def _page(result: DiagramResult, source: Source) -> bytes:
+    """The picture of the rows of a table as a page."""
     from calcli.diagrams import page
 
     body = page.switches(result.curves) + page.figures(result.curves, result.label, result.request.bands)
@@ -361,4 +348,4 @@ def _page(result: DiagramResult, name: str) -> str:
     if isinstance(result.data.label_rate, float):
         positive = class_names(result.binding)[1]
         about.append(f"{percent(result.data.label_rate)} of them {result.label} = {positive}")
-    return page.document(f"Predicted and happened: {name}", ", ".join(about), body)
+    return page.document(f"Predicted and happened: {source.name}", ", ".join(about), body).encode()

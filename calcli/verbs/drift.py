@@ -25,8 +25,7 @@ from calcli.batch import Batch, FloatArray, LabelArray
 from calcli.decisions.measure import Promised
 from calcli.errors import UsageError
 from calcli.metrics.base import Scored
-from calcli.models.base import Given, Model
-from calcli.models.calibrator import CalibratorModel
+from calcli.models.base import Model
 from calcli.models.held_out import Mask
 from calcli.numeric.e_process import (
     BETS,
@@ -43,12 +42,11 @@ from calcli.numeric.e_process import (
     rate_night,
     strengths,
 )
-from calcli.places import Url, folder
+from calcli.places import Url
 from calcli.reports.drift_baseline import DriftBaseline, each_class
 from calcli.reports.groups import TableRows
 from calcli.state import Json
 from calcli.tables.passes import ClusterTable, Pass, Reading
-from calcli.verbs.compared_scores import EvaluateRequest, NamedScores
 from calcli.verbs.drift_log import LEARNED, DriftLog, Observation, alone_with, evenly
 from calcli.verbs.score_passes import ScoredRows
 
@@ -68,15 +66,6 @@ _WORDS = {
 def drift_baseline_of(model: Model) -> DriftBaseline | None:
     """The residuals at the fit of an artifact; None where no rows were held out."""
     return DriftBaseline.from_json(model.manifest.fit.get("residuals"))
-
-
-def drift_asked(
-    request: EvaluateRequest, drift: Given, named_scores: NamedScores
-) -> tuple[int, CalibratorModel, Path | Url]:
-    """The place of the artifact of --drift among the scores, which the raw one leads, the artifact, and its log."""
-    place = request.all_artifacts.index(drift)
-    model = list(named_scores.models.values())[place]
-    return 1 + place, model, folder(request.state or f"{model.path}.drift.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +241,7 @@ def observe(
     residuals = 0 if baseline is None else 1 if len(names) == 2 else len(names)
     with alone_with(state) as version:
         log = DriftLog.read(state, model, np.tile(CHANCES / max(residuals, 1), residuals))
-        rows = new_rows(log.known_files)
+        rows = new_rows(frozenset(sha256 for past in log.observations for sha256 in past.sha256))
         if rows is not None:
             sums = [] if baseline is None else rows.summed(methodcaller("nights", baseline))
             if not sums or sums[0].weight > 0:

@@ -124,11 +124,6 @@ class DriftLog:
         except stores.ChangedError:
             raise FileSystemError(f"another calcli has replaced {path} meanwhile", hint="run this again") from None
 
-    @property
-    def known_files(self) -> frozenset[str]:
-        """The hashes of the files that were tested before."""
-        return frozenset(sha256 for past in self.observations for sha256 in past.sha256)
-
     def between_nights(self, now: Sequence[Night]) -> FloatArray | None:
         """The variance that nights have beside chance, shape (residuals, directions); None where it is not known."""
         found = _between([(past.mean, past.noise) for past in self.observations])

@@ -6,12 +6,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
+from calcli.errors import UsageError
 from calcli.listener import Listener
 from calcli.models.cluster import cluster
-from calcli.tables.groupings import add_groupings
+from calcli.tables.groupings import add_grouping
 from calcli.tables.passes import ClusterTable, LocalTable
 from calcli.tables.request import BadRows, EngineRequest, open_table
 from calcli.tables.source import Source
+
+
+def needs_all_rows(what: str, verb: str = "evaluate") -> UsageError:
+    """The refusal of a flag or a score for which sums are not enough."""
+    return UsageError(
+        f"{what} needs all rows at once, and --engine spark has only sums over parts of them",
+        hint=f"leave out {what}, or {verb} a sample of the rows on one machine",
+    )
 
 
 class BadRowsRequest(EngineRequest, Protocol):
@@ -28,7 +37,7 @@ def grouped(table: LocalTable | ClusterTable, asked: Sequence[str], listener: Li
 
 def groups_here(source: Source, asked: Sequence[str], listener: Listener) -> tuple[str, ...]:
     """The columns of groups of a table on this machine, with notes on those that are made of others."""
-    found = add_groupings(source, asked)
+    found = [add_grouping(source, name) for name in asked]
     for _, note in found:
         if note is not None:
             listener.note(note)

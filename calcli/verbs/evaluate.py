@@ -18,6 +18,7 @@ from calcli.models.cluster import cluster
 from calcli.models.multi import MultiModel
 from calcli.models.side_inputs import read_edges
 from calcli.numeric.bins import BINS
+from calcli.places import folder
 from calcli.reports.baseline import Baseline
 from calcli.reports.conditions import check_gates
 from calcli.reports.gates import Gate, parse
@@ -59,6 +60,7 @@ from calcli.tables.source import Source
 from calcli.verbs.audit import segments_of, with_recalibration
 from calcli.verbs.clusters import Clustering, clustering
 from calcli.verbs.compared_scores import (
+    USUAL_SEGMENTS,
     ComparedScore,
     EvaluateRequest,
     NamedScores,
@@ -68,15 +70,16 @@ from calcli.verbs.compared_scores import (
     seen_before,
     split_names,
 )
-from calcli.verbs.drift import drift_asked, new_rows_on_cluster, observe, of_no_rows, rows_of
-from calcli.verbs.engine import grouped, opened
+from calcli.verbs.drift import new_rows_on_cluster, observe, of_no_rows, rows_of
+from calcli.verbs.engine import grouped, needs_all_rows, opened
 from calcli.verbs.policies import evaluate_decisions, measured_policies, promises_of
 from calcli.verbs.score_passes import BufferedScores, RowCountPass, ScoredRows, ScorePass, ScoreTotal
 
 
 def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     """Measure the raw score, each artifact's and each column on the same rows."""
-    request = request.audited
+    if request.audit:
+        request = replace(request, find_segments=request.find_segments or USUAL_SEGMENTS, every_curve=True)
     # The request is checked before any rows are read.
     check_master(request.engine, request.master)
     chosen = metrics.choose(request.metrics, clusters=True, ordered=request.ordered)
@@ -171,7 +174,7 @@ def _refuse_what_needs_rows(request: EvaluateRequest, named_scores: NamedScores)
     """Refuse what a cluster cannot measure, which has only sums over parts of the rows."""
     for flag, given in (("--edges", request.edges is not None), ("--audit", request.audit)):
         if given:
-            raise _whole(flag)
+            raise needs_all_rows(flag)
     if request.by and request.resample_by is not None:
         raise UsageError(
             "--by with --resample-by needs all rows at once, and --engine spark has only sums over parts of them",
@@ -179,15 +182,7 @@ def _refuse_what_needs_rows(request: EvaluateRequest, named_scores: NamedScores)
         )
     for name, model in named_scores.models.items():
         if model.policy is not None:
-            raise _whole(f"the policy of {name}")
-
-
-def _whole(what: str) -> UsageError:
-    """The refusal of a flag or a score for which sums are not enough."""
-    return UsageError(
-        f"{what} needs all rows at once, and --engine spark has only sums over parts of them",
-        hint=f"leave out {what}, or evaluate a sample of the rows on one machine",
-    )
+            raise needs_all_rows(f"the policy of {name}")
 
 
 def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named_scores: NamedScores) -> Edges | None:
@@ -318,7 +313,7 @@ class _Evaluation:
         if request.engine != "local":
             for score in scores:
                 if score.whole_table:
-                    raise _whole(score.name)
+                    raise needs_all_rows(score.name)
         else:
             self.named_scores.note_links(scores, example, self.listener)
         raw, *others = scores
@@ -339,7 +334,7 @@ class _Evaluation:
             return _Gathered(measuring, passed, _RowContext.of(request, table.tally, self._linked(scores, table.tally)))
         units: dict[str, Json] | None = None
         if (column := request.resample_by) is not None:
-            units = {"column": column, "count": table.count_units(column), "in_order": False}
+            units = {"column": column, "count": table.count_units(column, "--resample-by"), "in_order": False}
         if options.bins == "auto":
             with stage(self.listener, "counting rows on Spark"):
                 options = options.of_rows(table.run(RowCountPass(rows)).total)
@@ -463,14 +458,16 @@ class _Evaluation:
         """Whether the calibration of the artifact of --drift has moved, and its policy keeps its promise."""
         if self.request.drift is None:
             return None
-        place, model, state = drift_asked(self.request, self.request.drift, self.named_scores)
+        place = self.request.all_artifacts.index(self.request.drift)
+        model = list(self.named_scores.models.values())[place]
+        state = folder(self.request.state or f"{model.path}.drift.json")
         names = class_names(gathered.measuring.rows.scores[0].binding)
         if isinstance(table, LocalTable):
             assert rows is not None  # `whole_for` has refused too many
-            prob = rows.candidates[place].prob
+            prob = rows.candidates[1 + place].prob  # the raw score is the first
             promises = promises_of(model, prob, rows, table.tally, gathered.context.units)
             new_rows = rows_of(table.tally, prob, rows.labels, rows.weight, promises)
             return observe(model, state, names, new_rows, of_no_rows(promises, len(prob))).to_json()
-        new_there = partial(new_rows_on_cluster, table, gathered.measuring.rows, place)
+        new_there = partial(new_rows_on_cluster, table, gathered.measuring.rows, 1 + place)
         with stage(self.listener, "testing for drift on Spark"):
             return observe(model, state, names, new_there).to_json()

@@ -192,7 +192,8 @@ def refit_calibrator(
     trial, seen = _read(request, old, recipe, rows, listener)
 
     # Learn: select a method, predict held-out rows, fit.
-    others = _by_row(old) and rows.measures(recipe)
+    by_row = old.policy is None and not old.calibrator.whole_table  # it can be measured on rows that are not all here
+    others = by_row and rows.measures(recipe)
     asked, sides = replace(recipe, holdout="none") if others else recipe, trial.sides.sides
     learned = learn(asked, trial.batch, trial.classes, seed=request.seed, listener=listener, sides=sides)
     learned = replace(learned, sampled=rows.sampled)
@@ -239,7 +240,9 @@ def refit_calibrator(
             *seen_warnings(seen, unseen),
         ),
     )
-    guard = _with_margin(Guard.of(request.guard, chosen), report)
+    guard = Guard.of(request.guard, chosen)
+    if (base := report.value(RAW, guard.metric.name)) is not None:
+        guard = replace(guard, margin=MARGIN * abs(base))
 
     # Keep the new one if the labels look right, it is shown to be better and the guard agrees.
     name = learned.spec.name
@@ -295,21 +298,10 @@ def _night_effect(old: CalibratorModel, rows: Batch, prob: FloatArray, night: In
     return NightEffect.of([sums for sums in nights if sums[0].weight > 0], log)
 
 
-def _by_row(old: CalibratorModel) -> bool:
-    """Whether the artifact can be measured on rows that are not all here: it decides nothing, and takes each alone."""
-    return old.policy is None and not old.calibrator.whole_table
-
-
 def _moved(in_place: FloatArray, new: FloatArray) -> tuple[float, float]:
     """The mean and the largest difference of the probabilities of a row; of its classes, the largest."""
     moved = np.abs(new - in_place).reshape(len(new), -1).max(axis=1)
     return float(moved.mean()), float(moved.max())
-
-
-def _with_margin(guard: Guard, report: Report) -> Guard:
-    """The guard with its tolerance, a share of the metric without calibration."""
-    base = report.value(RAW, guard.metric.name)
-    return guard if base is None else replace(guard, margin=MARGIN * abs(base))
 
 
 def _refusal(guard: Guard, report: Report, score: str) -> str | None:

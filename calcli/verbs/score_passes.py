@@ -166,7 +166,7 @@ class ScorePass(Pass[ScoreTotal]):
         place = None if clustering is None else clustering.place(batches[-1])
         total.share = total.share + class_weights(label, weight, len(total.share))
         # Add them up where there is no room, else hold them.
-        if total.held is not None and not total.held.room_for(len(label)):
+        if total.held is not None and total.held.labels.size + len(label) > total.held.most_rows:
             self._sum_held(total, total.held)
         if total.held is not None:
             total.held.append(label, weight, place, probs, odds)
@@ -249,9 +249,6 @@ class _HeldRows:
         for number, waiting in self.waiting.items():
             batch = batches[number]
             waiting.append(batch if batch.ranks else replace(batch, label=None, weight=None))
-
-    def room_for(self, rows: int) -> bool:
-        return self.labels.size + rows <= self.most_rows
 
     def append(
         self,

@@ -69,8 +69,6 @@ class EnsembleRequest(ColumnsRequest):
         Choose learning rate and depth on held-out rows.
     model
         A CatBoost model of the user's, to take as a virtual ensemble; then nothing is trained.
-    dry_run
-        Bind columns, and stop.
     """
 
     data: Data
@@ -239,8 +237,6 @@ class EnsembleEvaluateRequest(ColumnsRequest):
     ----------
     data
         Rows with labels that the ensembles were not trained on.
-    ensembles
-        Directories, each as ``DIR`` or ``NAME=DIR``, or the models themselves.
     ood
         Rows from out of the domain, with the same features; no label is needed.
     make_ood
@@ -250,8 +246,6 @@ class EnsembleEvaluateRequest(ColumnsRequest):
         the first rows of `make_ood`, as in the authors' code.
     output
         A file in which to draw the rejection curves: ``.png``, ``.svg`` or ``.pdf``.
-    bootstrap
-        Replicates for intervals; 0 for none.
     """
 
     data: Data

@@ -79,7 +79,7 @@ def test_a_number_stays_with_its_word_and_no_line_is_one_word() -> None:
 
 
 def test_the_columns_of_a_legend_fit_and_fill_its_rows() -> None:
-    texts = ["observed rate", "as predicted", "lower than predicted", "not significant", "95 % range"]
+    texts = ["observed rate", "as predicted", "predicted too high", "not significant", "95 % range"]
     for width in (1.0, 4.0, 6.0, 8.0, 20.0):
         columns = _columns(texts, width)
         down = -(-len(texts) // columns)

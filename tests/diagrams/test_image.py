@@ -83,8 +83,8 @@ def test_what_is_written() -> None:
         "predicted probability that clicked is 1",
         "observed rate of clicked = 1",
         "observed rate",
-        "lower than predicted",
-        "higher than predicted",
+        "predicted too high",
+        "predicted too low",
         "95 % range of a calibrated score",
     ):
         assert text in found, text

@@ -131,7 +131,7 @@ def test_a_smooth_curve_goes_through_its_points() -> None:
 
 def test_what_is_written() -> None:
     text = Parsed(written(three_kinds())).text
-    for words in ("raw", "platt", "Over-confident", "No miscalibration detected", "lower than predicted", "numbers"):
+    for words in ("raw", "platt", "Over-confident", "No miscalibration detected", "predicted too high", "numbers"):
         assert words in text
     assert "predicted probability that clicked is 1" in text
     assert any("without the least certain 20 %" in words for words in text)

@@ -97,7 +97,7 @@ def test_each_group_has_the_curves_of_its_rows_alone(kind: Kind) -> None:
     found = made.curves()
     assert [one.points for one in found] == [one.points for curves in alone for one in curves]
     assert {one.score for one in found if one.versus} == {"new, age = 1", "new, age = 2"}
-    assert [one.versus for one in found if one.versus] == ["raw, age = 1", "raw, age = 2"]
+    assert [one.to_json()[0]["versus"] for one in found if one.versus] == ["raw, age = 1", "raw, age = 2"]
     charts = curve_charts(found, "label", "none")
     assert [chart.title for chart in charts[::2]] == [f"{charts[0].title[:-1]}{group}" for group in (1, 2)]
     assert [track.name for track in charts[2].tracks][:2] == ["raw, age = 2", "new, age = 2"]

@@ -11,7 +11,7 @@ import pytest
 
 import calcli
 from calcli.errors import CalcliError
-from calcli.tables.groupings import add_groupings
+from calcli.tables.groupings import add_grouping
 from calcli.tables.source import open_source
 from calcli.verbs.compared_scores import EvaluateRequest
 from calcli.verbs.evaluate import evaluate
@@ -34,7 +34,7 @@ FRAME = clicks(ROWS, seed=3).with_columns(
 
 def column(path: Path | pl.DataFrame, asked: str) -> pl.Series:
     with open_source(path) as source:
-        (found,) = add_groupings(source, [asked])
+        found = add_grouping(source, asked)
         return source.raw.select(pl.col(found.column).cast(pl.String)).collect().to_series()
 
 

@@ -22,7 +22,8 @@ import pytest
 
 from calcli.errors import CalcliError, DataError, FileSystemError, UsageError
 from calcli.tables.sink import write
-from calcli.tables.source import FileFact, open_source
+from calcli.tables.source import open_source
+from calcli.tables.spool import FileFact
 from tests.support.tables import ordinary, put, put_text
 
 SUFFIXES = ["parquet", "csv", "tsv", "arrow", "ndjson"]
