@@ -195,8 +195,8 @@ def _base(
         share = np.zeros(len(binding.classes))
     else:
         share = totals(labelled.label, labelled.weight, len(binding.classes))
-    tables = {id(one.loaded.source): one.loaded for one in parts}.values()
-    counts = [sum(getattr(one, key) for one in tables) for key in ("rows", "rows_bad", "rows_normalised")]
+    tables = {id(one.loaded.source): one.loaded.tally for one in parts}.values()
+    counts = [sum(getattr(one, key) for one in tables) for key in ("rows", "rows_bad", "normalised")]
     facts = replace(
         facts_of(loaded.source, binding, (counts[0], counts[1], counts[2]), share),
         weight_sum=float(sum(one.loaded.batch.weights.sum() for one in parts)),
