@@ -3,8 +3,8 @@
 ``python benchmarks/speed/cores.py [--only TEXT] [--clock]`` writes Markdown. Each command runs once, its parts one
 after the other, and the time of each is recorded, less what waits for parts of its own. These are then dealt to 1, 2, 8
 and 16 cores as calcli deals them: the first part that nobody has begun, of the newest section, to the first core that
-is free. So a busy machine does no harm. What processes do for `compare` counts as parts too, and they start `START`
-seconds late.
+is free; the last few share the cores. So a busy machine does no harm. What processes do for `compare` counts as parts
+too, and they start `START` seconds late.
 
 With ``--clock`` the commands run as they are, with one thread and with as many as there are cores, and seconds of the
 clock are shown: for a quiet machine.
@@ -109,35 +109,45 @@ class Part:
     """A part that is dealt to cores, and whoever waits for it."""
 
     def __init__(self, steps: list[Any], waiting: Part | None) -> None:
-        self.steps, self.waiting, self.left = [*steps], waiting, 0
+        self.steps, self.waiting = [*steps], waiting
+        self.left, self.inside = 0.0, 0
+        """`left`, `inside`: seconds of the step at work, and parts that it waits for."""
 
 
-def dealt(trace: list[Any], cores: int) -> float:
-    """Seconds until all is done, by so many cores."""
-    now, sections, at_work = 0.0, list[list[Part]](), list[tuple[float, int, Part]]()
-    ready, count = [Part(trace, None)], 0
+def dealt(trace: list[Any], cores: int, sharing: int) -> float:
+    """Seconds until all is done, by so many cores, which the last parts share if these are no more than `sharing` more.
+
+    More parts than cores at work are each so much slower.
+    """
+    now, sections, at_work = 0.0, list[list[Part]](), list[Part]()
+    ready = [Part(trace, None)]
     while True:
-        while len(at_work) < cores and (ready or any(sections)):
+        while ready or any(sections):
+            todo, free = sum(map(len, sections)), cores - len(at_work)
+            if free <= 0 and (ready or todo > free + sharing):
+                break
             part = ready.pop() if ready else next(section for section in reversed(sections) if section).pop(0)
-            seconds = part.steps.pop(0) if part.steps and not isinstance(part.steps[0], list) else 0.0
-            count += 1
-            at_work.append((now + seconds, count, part))
+            part.left = part.steps.pop(0) if part.steps and not isinstance(part.steps[0], list) else 0.0
+            at_work.append(part)
         if not at_work:
             return now
-        at_work.sort()
-        now, _, part = at_work.pop(0)
+        part, slower = min(at_work, key=lambda one: one.left), max(1.0, len(at_work) / cores)
+        at_work.remove(part)
+        now += part.left * slower
+        for other in at_work:
+            other.left -= part.left
         while part.steps and isinstance(part.steps[0], list) and not part.steps[0]:
             part.steps.pop(0)
         if part.steps:
             if isinstance(part.steps[0], list):
                 inner = [Part(steps, part) for steps in part.steps.pop(0)]
-                part.left = len(inner)
+                part.inside = len(inner)
                 sections.append(inner)
             else:
                 ready.append(part)
         elif part.waiting is not None:
-            part.waiting.left -= 1
-            if part.waiting.left == 0:
+            part.waiting.inside -= 1
+            if part.waiting.inside == 0:
                 ready.append(part.waiting)
 
 
@@ -157,8 +167,8 @@ def simulated(words: tuple[str, ...], out: Path) -> list[float]:
     )
     trace = json.loads(ended.stderr.splitlines()[-1])
     if words[0] != "compare":
-        return [dealt(trace, cores) for cores in CORES]
-    return [dealt(trace, min(cores, MOST_PROCESSES)) + (START if cores > 1 else 0.0) for cores in CORES]
+        return [dealt(trace, cores, cores - 1) for cores in CORES]
+    return [dealt(trace, min(cores, MOST_PROCESSES), 0) + (START if cores > 1 else 0.0) for cores in CORES]
 
 
 def clock(words: tuple[str, ...], out: Path) -> list[float]:

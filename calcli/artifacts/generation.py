@@ -107,14 +107,16 @@ def way_back(directory: Path | Url, manifest: Manifest) -> str:
     return f"{COPY_AGAIN}, or go back to the previous one: calcli refit {shlex.quote(str(directory))} --rollback"
 
 
-def check_ours(directory: Path | Url, current: bytes) -> None:
-    """Refuse to replace a manifest that is not ours."""
-    if not claims_to_be_ours(current):
-        raise FileSystemError(f"{directory} is not an artifact: its {MANIFEST} is not calcli's", hint=ELSEWHERE)
+def check_ours(directory: Path | Url, current: bytes) -> Manifest:
+    """The manifest that is in place; one that is not ours is refused, because it would be replaced."""
     try:
-        Manifest.from_json(current, str(directory / MANIFEST))
+        return Manifest.from_json(current, str(directory / MANIFEST))
     except ArtifactError as error:
-        raise ArtifactError(f"{directory} cannot be replaced: {error.message}", hint=ELSEWHERE) from None
+        if claims_to_be_ours(current):
+            raise ArtifactError(f"{directory} cannot be replaced: {error.message}", hint=ELSEWHERE) from None
+        raise FileSystemError(
+            f"{directory} is not an artifact: its {MANIFEST} is not calcli's", hint=ELSEWHERE
+        ) from None
 
 
 def is_our_name(name: str) -> bool:

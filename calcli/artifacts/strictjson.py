@@ -73,13 +73,22 @@ def _fault(value: object, depth: int = 0) -> str:
         for key, part in value.items():
             if not isinstance(key, str) or _has_surrogate(key):
                 return f" has the key {key!r}, which is not text"
-            if fault := _fault(part, depth + 1):
+            if not _is_plain(part) and (fault := _fault(part, depth + 1)):
                 return f"[{key[:60]!r}]{fault}"
         return ""
     if isinstance(value, list):
-        faults = ((index, _fault(part, depth + 1)) for index, part in enumerate(value))
+        faults = ((index, _fault(part, depth + 1)) for index, part in enumerate(value) if not _is_plain(part))
         return next((f"[{index}]{fault}" for index, fault in faults if fault), "")
     return _fault_of_scalar(value)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether it is JSON at first sight, as most values of a manifest are."""
+    if type(value) is str:
+        return value.isascii()
+    if type(value) is float:
+        return math.isfinite(value)
+    return value is None or type(value) in (bool, int)
 
 
 def _fault_of_scalar(value: object) -> str:
@@ -92,6 +101,8 @@ def _fault_of_scalar(value: object) -> str:
 
 def _has_surrogate(text: str) -> bool:
     """Whether a str has half of a surrogate pair, which UTF-8 cannot encode."""
+    if text.isascii():
+        return False
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -24,6 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from calcli import files
 from calcli.artifacts.generation import ELSEWHERE, LOCK, check_ours, is_our_name, needed, succeeding
@@ -69,7 +70,8 @@ def locked_directory(directory: Path, timeout: float | None) -> Iterator[Directo
         try:
             with files.locked(directory / LOCK, timeout, made):
                 try:
-                    yield DirectoryWriter(directory, _replaceable(directory))
+                    current = _replaceable(directory)
+                    yield DirectoryWriter(directory, None if current is None else current.data)
                 finally:
                     # The outcome is decided by now. What cannot be removed is left to the next writer.
                     with suppress(OSError, CalcliError):
@@ -95,7 +97,14 @@ def check_directory(directory: Path) -> None:
             raise OSError(code, os.strerror(code))
 
 
-def _replaceable(directory: Path) -> bytes | None:
+class _Current(NamedTuple):
+    """The manifest in place, as bytes and as read from them."""
+
+    data: bytes
+    manifest: Manifest
+
+
+def _replaceable(directory: Path) -> _Current | None:
     """The current manifest, None if there is none yet; an error if something that is not ours is in the way."""
     if os.path.lexists(directory) and not directory.is_dir():
         raise FileSystemError(f"{directory} exists and is not a directory", hint="choose another directory")
@@ -107,8 +116,7 @@ def _replaceable(directory: Path) -> bytes | None:
         return None
     except files.DamagedFileError as error:
         raise FileSystemError(f"{directory / MANIFEST} is in the way: {error}", hint=ELSEWHERE) from None
-    check_ours(directory, current)
-    return current
+    return _Current(current, check_ours(directory, current))
 
 
 def _sweep(directory: Path) -> None:
@@ -119,7 +127,7 @@ def _sweep(directory: Path) -> None:
     current = _replaceable(directory)
     kept: set[str | None] = {LOCK}
     if current is not None:
-        kept |= needed(directory, Manifest.from_json(current))
+        kept |= needed(directory, current.manifest)
     for entry in list(os.scandir(directory)):
         if entry.name not in kept and _is_ours(entry):
             Path(entry.path).unlink()

@@ -118,7 +118,9 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-Version = Annotated[bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)]
+Version = Annotated[
+    bool, typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True)
+]
 
 
 def _alone(ctx: typer.Context, version: Version = False) -> None:

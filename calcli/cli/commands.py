@@ -236,7 +236,7 @@ def decide(arguments: Arguments, console: Console) -> Answer:
 @command("""
     READING LABEL SCORE WEIGHTS CLASS_NAMES IGNORE ESTIMATE_TASK LABEL_PROB STRATA ITEM CALIBRATED_BY
     ESTIMATED_RATES OTHER_SYSTEM RESAMPLE_BY BY WIDTH CHOOSE FAIL_IF_RATE ALLOW_NULL SEED CHOSEN_OUTPUT HTML FORMAT
-    GENERAL
+    CLUSTER GENERAL
 """)
 def estimate(arguments: Arguments, console: Console) -> Answer:
     """Estimate the rate of a label where few rows have one.
@@ -256,6 +256,7 @@ def estimate(arguments: Arguments, console: Console) -> Answer:
     calcli estimate flags.parquet --width 0.02 --choose 500 -o label.parquet
     calcli estimate flags.parquet --label-prob label_prob
     calcli estimate unlabelled.parquet --with train.platt
+    calcli estimate days/ --label checked --by country --engine spark
     """
     from calcli.cli.results import estimated
     from calcli.verbs.estimate import estimate as run

@@ -458,7 +458,7 @@ THREADS = general(
 )
 QUIET = general("-q --quiet", "Only warnings and errors on stderr.", False)
 DEBUG = general("--debug", "Show the traceback of an error.", False)
-NO_COLOR = general("--no-color", "No colours; NO_COLOR does the same everywhere.", False)
+NO_COLOR = general("--no-color", "No colours, as with NO_COLOR; FORCE_COLOR asks for them in a log.", False)
 
 # Groups that commands share
 PLACES = (QUERY, DATA_TABLE, STORAGE_OPTION)

@@ -54,9 +54,10 @@ class Screen(NamedTuple):
     def of(cls, stream: TextIO | None, *, no_color: bool = False) -> Screen:
         """The capabilities of this stream, by its kind and by the environment."""
         terminal = is_terminal(stream) and os.environ.get("TERM") != "dumb"
+        forced = bool(os.environ.get("FORCE_COLOR"))  # logs of CI are no terminals, and show colours
         encoding = (getattr(stream, "encoding", None) or "ascii").lower()
         return cls(
-            color=terminal and not no_color and not os.environ.get("NO_COLOR"),
+            color=(terminal or forced) and not no_color and not os.environ.get("NO_COLOR"),
             unicode=encoding.replace("_", "-").startswith("utf"),
             terminal=terminal,
             width=_width(stream),

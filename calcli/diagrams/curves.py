@@ -294,7 +294,8 @@ def _scale(curves: Sequence[Curve]) -> Scale:
     total = sum(n for _, n in masses)
     if total == 0.0 or (spans and max(spans) - min(spans) <= 0.01 * max(spans)):
         return "prob"
-    if sum(n for at, n in masses if at <= axis_end(curves) / 10.0) >= CROWDED * total:
+    tenth = axis_end(curves) / 10.0
+    if sum(n for at, n in masses if at <= tenth) >= CROWDED * total:
         return "log"
     return "logit" if sum(n for at, n in masses if at > 0.9) >= CROWDED * total else "prob"
 

@@ -22,6 +22,7 @@ both weights, which is w^2 where r is 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -91,7 +92,7 @@ def _cuts() -> tuple[FloatArray, IntArray]:
 _EDGE, _BIN = _cuts()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # a slot would leave no room for the cached ratio
 class GapSums:
     """Sums over the rows of each cell. Those over parts of the rows add up to those over all."""
 
@@ -181,7 +182,7 @@ class GapSums:
         positive: FloatArray = np.clip(self.sums[3] + self.sums[5], 0.0, self.sums[1])
         return positive
 
-    @property
+    @cached_property
     def ratio(self) -> FloatArray:
         """The mean weight of the negative rows over that of the positive ones, at the score of each cell."""
         places, place = np.unique(self.cell >> _KIND_BITS, return_inverse=True)

@@ -200,27 +200,50 @@ def by_unit(value: float, influence: FloatArray, weight: FloatArray, level: floa
     level
         The probability that the interval covers.
     """
+    worth = float(weight.sum()) ** 2 / float(np.square(weight).sum())
+    return by_powers(value, Powers.of(influence), worth, level)
+
+
+class Powers(NamedTuple):
+    """Sums of powers of the influences of units."""
+
+    units: float
+    """How many there are."""
+
+    square: float
+    skew: float = 0.0
+    """The sum of third powers over square^(3/2); like `fourth` 0 where all influences are."""
+
+    fourth: float = 0.0
+    """The sum of fourth powers over square^2."""
+
+    @classmethod
+    def of(cls, influence: FloatArray) -> Powers:
+        with np.errstate(over="ignore"):
+            square = float(np.square(influence).sum())
+        if not 0.0 < square < math.inf:
+            return cls(len(influence), square)
+        size = influence / math.sqrt(square)
+        return cls(len(influence), square, float((size**3).sum()), float((size**4).sum()))
+
+    def freedom(self, worth: float) -> float:
+        """The degrees of freedom of the sum of squares, which is not 0; `worth` is Kish's number of units."""
+        return min(worth - 1.0, max(1.0, 3.0 / self.fourth - 3.0))
+
+
+def by_powers(value: float, powers: Powers, worth: float, level: float = LEVEL) -> Paired:
+    """The interval and test of `by_unit`, from sums over the units; `worth` is Kish's number of them."""
     from scipy.special import stdtr, stdtrit
 
-    count = len(weight)
-    worth = float(weight.sum()) ** 2 / float(np.square(weight).sum())
-    with np.errstate(over="ignore"):
-        square = float(np.square(influence).sum())
+    count, square = powers.units, powers.square
     if worth - 1.0 < _ALONE or not math.isfinite(square):  # one unit, or one that leaves nothing to the others
         return Paired(value, None, None, None)
     error = math.sqrt(square * (count - 1) / count)
     if error <= _SYMMETRIC * abs(value):
         return Paired(value, value, value, 1.0 if value == 0.0 else 0.0)
-    size, freedom = influence / math.sqrt(square), freedom_of(influence, worth)
-    skew = float((size**3).sum()) * worth / count
-    lo, hi, t = skewed(value, error, skew, float(stdtrit(freedom, 0.5 + level / 2.0)))
+    freedom = powers.freedom(worth)
+    lo, hi, t = skewed(value, error, powers.skew * worth / count, float(stdtrit(freedom, 0.5 + level / 2.0)))
     return Paired(value, lo, hi, 2.0 * float(stdtr(freedom, -abs(t))))
-
-
-def freedom_of(influence: FloatArray, worth: float) -> float:
-    """The degrees of freedom of a sum of squares of influences, not all 0; `worth` is Kish's number of units."""
-    size = influence / math.sqrt(float(np.square(influence).sum()))
-    return min(worth - 1.0, max(1.0, 3.0 / float((size**4).sum()) - 3.0))
 
 
 def unit_sums(units: IntArray, *columns: FloatArray) -> list[FloatArray]:

@@ -18,14 +18,15 @@ for is that of the rate that is tested, where an estimated error would be too sm
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
-from calcli.metrics.paired import Z975, Paired, by_unit, freedom_of
+from calcli.metrics.paired import Z975, Paired, Powers, by_powers
 from calcli.numeric.binomial import exact_interval, score_interval
 from calcli.numeric.bins import totals
 
@@ -39,6 +40,13 @@ _RIDGE = 0.2
 """The share of one label's variance by which lambda is drawn towards 0."""
 
 
+ORDERS = tuple((power, order) for power in range(5) for order in range(power + 1))
+"""The orders of `Moments`; w^0 is 0 where w is."""
+
+Moments: TypeAlias = Mapping[tuple[int, int], FloatArray]
+"""For each pair of `ORDERS` (p, k), of each entry of a sample the sum of w^p (g - mean g)^k over its rows."""
+
+
 class Interval(NamedTuple):
     """A number with its 95 % interval; None where the rows do not determine it."""
 
@@ -49,7 +57,11 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Rows with scores, of which some have labels."""
+    """Rows with scores, of which some have labels.
+
+    Rows without labels may be merged into entries that stand for many: their weight is then that of all of them, and
+    their stand-in the mean. Entries lie within a unit, or have `moments`.
+    """
 
     labelled: IntArray
     """The places of the rows that have labels."""
@@ -78,8 +90,22 @@ class Sample:
     units: IntArray | None = None
     """The unit of every row, where rows belong together."""
 
+    counts: FloatArray | None = None
+    """The number of rows that each entry stands for; None for ones."""
+
+    moments: Moments | None = None
+    """The moments of entries that stand for rows which do not belong together."""
+
+    alike: bool = False
+    """Whether all rows have the same weight, though entries have not."""
+
     def __len__(self) -> int:
         return len(self.stand_in)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the entries stand for."""
+        return len(self) if self.counts is None else round(float(self.counts.sum()))
 
     @property
     def weights(self) -> FloatArray:
@@ -101,13 +127,36 @@ class Sample:
         """The sample of some of the rows."""
         place = np.cumsum(inside) - 1
         kept = inside[self.labelled]
-        every = {name: getattr(self, name) for name in ("stand_in", "weight", "strata", "units")}
+        every = {name: getattr(self, name) for name in ("stand_in", "weight", "strata", "units", "counts")}
         some = {name: getattr(self, name) for name in ("value", "held_out", "label_prob")}
         parts: dict[str, Any] = {
             **{name: None if part is None else part[inside] for name, part in every.items()},
             **{name: None if part is None else part[kept] for name, part in some.items()},
         }
+        if self.moments is not None:
+            parts["moments"] = {order: sums[inside] for order, sums in self.moments.items()}
         return replace(self, labelled=place[self.labelled[kept]], **parts)
+
+    def powers(self, influence: FloatArray, slope: FloatArray | float) -> Powers:
+        """The sums of powers of the influences of units, of which some is not 0.
+
+        `influence` is that of each entry, and by `slope` times its weight that of a row grows with its stand-in.
+        """
+        if self.moments is None:
+            sums = influence if self.units is None else totals(self.units, influence, int(self.units.max()) + 1)
+            return Powers.of(sums[sums != 0.0])
+        weight = self.weights
+        mean = np.divide(influence, weight, out=np.zeros(len(weight)), where=weight > 0)
+        moved = (mean != 0.0) | (np.asarray(slope != 0.0) & (self.moments[2, 2] > 0.0))
+        count = float(self.moments[0, 0][moved].sum())
+        square, cube, fourth = (
+            sum(
+                float((math.comb(power, k) * mean ** (power - k) * slope**k * self.moments[power, k]).sum())
+                for k in range(power + 1)
+            )
+            for power in (2, 3, 4)
+        )
+        return Powers(count, square, cube / square**1.5, fourth / square**2) if square > 0.0 else Powers(count, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +178,10 @@ class Powered:
     """lambda, the weight of the scores; 0 where only the labels count."""
 
     influence: FloatArray
-    """The influence of every row on the estimate."""
+    """The influence of every row on the estimate, or of the rows of every entry."""
+
+    slope: float
+    """By this times its weight the influence of a row grows with its stand-in."""
 
     residual: float
     """The variance of a label about its stand-in, times lambda; with weights that of a label drawn at random."""
@@ -149,15 +201,29 @@ def powered(sample: Sample) -> Powered:
     labels = len(sample.labelled)
     worth = None if not enough or found.size <= 0.0 else labels * found.size / alone.size
     value = float(whole.value or 0.0)
-    ends = (whole.lo, whole.hi)
-    return Powered(len(sample), labels, value, *ends, bare, worth, scale, found.influence, found.residual, share.spread)
+    return Powered(
+        rows=sample.rows,
+        labels=labels,
+        value=value,
+        lo=whole.lo,
+        hi=whole.hi,
+        labels_only=bare,
+        worth=worth,
+        scale=scale,
+        influence=found.influence,
+        slope=found.slope,
+        residual=found.residual,
+        spread=share.spread,
+    )
 
 
 class _Estimate(NamedTuple):
     scale: float
     value: float
     influence: FloatArray
+    slope: float
     residual: float
+    powers: Powers
     size: float
     """The number of labels, drawn at random and without scores, that would be as good."""
 
@@ -205,7 +271,7 @@ class LabelShares:
     def equal(self) -> bool:
         """Whether every row stands for itself, and counts the same."""
         sample = self.sample
-        plain = sample.weight is None and sample.label_prob is None and sample.strata is None
+        plain = (sample.weight is None or sample.alike) and sample.label_prob is None and sample.strata is None
         return plain and sample.units is None
 
     def _within(self, values: FloatArray) -> FloatArray:
@@ -242,16 +308,17 @@ class LabelShares:
             )
             influence += self.of_all * (means[sample.strata] - value)
         influence[sample.labelled] += self.each * about
-        return _Estimate(scale, value, influence, float(self.each @ about**2), self._size(influence))
+        slope = scale / float(sample.weights.sum())
+        powers = sample.powers(influence, slope)
+        return _Estimate(scale, value, influence, slope, float(self.each @ about**2), powers, self._size(powers.square))
 
-    def _size(self, influence: FloatArray) -> float:
+    def _size(self, square: float) -> float:
         """The number of labels drawn at random whose mean has the variance of this estimate.
 
         Few positives determine it badly: it is drawn towards the number of labels, by weight.
         """
         labels, count = len(self.each), self.sample.count
-        sums = self._by_unit(influence)
-        variance = float(sums @ sums) * (count / (count - 1.0) if count > 1 else 1.0)
+        variance = square * (count / (count - 1.0) if count > 1 else 1.0)
         spread = self.spread * labels / max(labels - 1.0, 1.0)
         if not self.sample.rate:
             return spread / variance if variance > 0.0 else float(labels)
@@ -259,10 +326,6 @@ class LabelShares:
         rate = min(max(self.mean, least), 1.0 - least)
         prior = _PSEUDO * rate * (1.0 - rate) / labels
         return (spread + prior) / (variance + prior * float(self.each @ self.each))
-
-    def _by_unit(self, influence: FloatArray) -> FloatArray:
-        units = self.sample.units
-        return influence if units is None else totals(units, influence, int(units.max()) + 1)
 
     def interval(self, found: _Estimate) -> Interval:
         """The estimate with its interval; a rate is held within [0, 1]."""
@@ -274,22 +337,19 @@ class LabelShares:
             rows = min(found.size, float(count))
             return Interval(value, *exact_interval(value * rows, rows))
         quantile = Z975
-        if not self.equal and found.influence.any():
+        if not self.equal and found.powers.fourth > 0.0:
             from scipy.special import stdtrit
 
-            sums = self._by_unit(found.influence)
-            quantile = float(stdtrit(freedom_of(sums, float(count)), 0.975))
+            quantile = float(stdtrit(found.powers.freedom(float(count)), 0.975))
         return Interval(value, *score_interval(value, found.size, quantile))
 
     def _of_amounts(self, found: _Estimate) -> Paired:
         """The mean of amounts, by the units that move it."""
-        sums = self._by_unit(found.influence)
-        moved = sums[sums != 0.0]
-        if self.sample.count < 2 or not len(moved):
+        count, powers, known = self.sample.count, found.powers, 2.0 if found.scale else 1.0
+        if count < 2 or not powers.units:
             return Paired(found.value, None, None, None)
-        count, known = self.sample.count, 2.0 if found.scale else 1.0
-        widened = moved * math.sqrt(count / max(count - known, 1.0))  # for the mean and lambda, which were estimated
-        return by_unit(found.value, widened, np.ones(len(moved)))
+        widened = powers.square * count / max(count - known, 1.0)  # for the mean and lambda, which were estimated
+        return by_powers(found.value, powers._replace(square=widened), powers.units)
 
 
 def difference(one: Powered, other: Powered, units: IntArray, influence: FloatArray) -> Paired:

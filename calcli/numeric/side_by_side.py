@@ -2,8 +2,9 @@
 
 A section is a list of items; an item may have a section of its own, as a fit among several has one for its folds.
 Whoever has a section waits until it is over, and counts as no thread meanwhile: of all sections together, as many items
-are at work as there are threads. Items of the newest section are begun first. Libraries that work inside an item should
-do so on one thread.
+are at work as there are threads. Items of the newest section are begun first. The last few, for which some processors
+would wait, share them all: three of a second each take two processors a second and a half, and not two. Libraries that
+work inside an item should do so on one thread.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextvars import ContextVar, copy_context
 from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from calcli.numeric.threads import one_thread_of_algebra, threads
+from calcli.numeric.threads import one_thread_of_algebra, sharing, threads
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -85,12 +86,15 @@ class _Section(Generic[Item, Result]):
 
 
 class _Crew:
-    """The threads that do items, and the sections that are not over, the oldest first."""
+    """The threads that do items, and the sections that are not over, the oldest first.
+
+    Of those `at_work`, some are `coming`: they have not begun with an item yet.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sections: list[_Section[Any, Any]] = []
-        self._at_work = 0
+        self._at_work = self._coming = 0
 
     def open(self, section: _Section[Any, Any]) -> None:
         with self._lock:
@@ -120,12 +124,18 @@ class _Crew:
             with self._lock:
                 self._at_work += helps
 
+    def _more(self) -> int:
+        """How many threads more may do items that nobody takes: one for each, if these are few."""
+        todo = sum(len(section.todo) for section in self._sections) - self._coming
+        free = threads() - self._at_work
+        return max(0, todo if todo <= free + sharing() else min(free, todo))
+
     def _call(self) -> None:
-        """Start threads for the items that nobody has begun, as far as there may be more."""
+        """Start as many threads as there may be more."""
         with self._lock:
-            todo = sum(len(section.todo) for section in self._sections)
-            count = max(0, min(threads() - self._at_work, todo))
+            count = self._more()
             self._at_work += count
+            self._coming += count
         for _ in range(count):
             try:
                 # A process may end while items are done in vain.
@@ -135,13 +145,18 @@ class _Crew:
 
     def _help(self) -> None:
         """Do items, those of the newest section first, until there are none, or too many threads."""
+        came = True
         while True:
             with self._lock:
-                section = next((each for each in reversed(self._sections) if each.todo), None)
-                if section is None or self._at_work > threads():
-                    self._at_work -= 1
+                self._coming -= came
+                self._at_work -= 1
+                if not self._more():
                     return
+                self._at_work += 1
+                section = next(each for each in reversed(self._sections) if each.todo)
                 place, item = section.todo.popleft()
+            came = False
+            self._call()  # the items that are left may now be few
             section.do(place, item)
 
 

@@ -22,8 +22,18 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 def threads() -> int:
     """The number that ``--threads`` set, else that of the processors that this process may use."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdecimal() and int(asked) > 0 else processors()
+    return asked() or processors()
+
+
+def asked() -> int:
+    """The number that ``--threads`` set, or 0."""
+    number = os.environ.get("OMP_NUM_THREADS", "")
+    return int(number) if number.isdecimal() else 0
+
+
+def sharing() -> int:
+    """How many threads more may share the processors where a few items are left; none if a number was asked for."""
+    return 0 if asked() else processors() - 1
 
 
 _LIBRARIES, _THREAD = 2_900_000_000, 32_000_000

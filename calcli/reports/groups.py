@@ -131,10 +131,10 @@ def group_names(distinct: pl.Series) -> tuple[str | None, ...]:
 
 
 def group_codes(values: pl.Series, distinct: pl.Series) -> IntArray:
-    """The place of each value among the distinct ones."""
+    """The place of each value among the distinct ones; -1 for a value that is none of them."""
     place = pl.DataFrame({"value": distinct, "place": np.arange(len(distinct))})
     codes = pl.DataFrame({"value": values}).join(place, on="value", how="left", nulls_equal=True, maintain_order="left")
-    return codes["place"].to_numpy().astype(np.int64)
+    return codes["place"].fill_null(-1).to_numpy().astype(np.int64)
 
 
 def codes(rows: TableRows, column: str) -> IntArray:
@@ -148,9 +148,13 @@ def codes(rows: TableRows, column: str) -> IntArray:
 
 def numbers(rows: TableRows, column: str, flag: str) -> FloatArray:
     """The values of a column of numbers; NaN where there is none."""
-    values = values_of(rows, column, flag)
+    return as_numbers(values_of(rows, column, flag), flag)
+
+
+def as_numbers(values: pl.Series, flag: str) -> FloatArray:
+    """The numbers of a column that a flag names; NaN where there is none."""
     if not values.dtype.is_numeric():
-        raise DataError(f"{flag}: the column {column!r} holds {values.dtype}, not numbers")
+        raise DataError(f"{flag}: the column {values.name!r} holds {values.dtype}, not numbers")
     return values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
@@ -195,9 +199,14 @@ def _once(links: Adjacency) -> IntArray:
 def values_of(rows: TableRows, column: str, flag: str) -> pl.Series:
     """The column, for these rows."""
     source, row_numbers = rows.source, rows.row_numbers
-    check_comparable(source.named(column, flag), source.raw.collect_schema()[column], flag)
-    values = source.typed([column]).collect(engine="streaming").to_series()
+    values = comparable(source, column, flag).collect(engine="streaming").to_series()
     return values if row_numbers is None else values.gather(row_numbers)
+
+
+def comparable(source: Source, column: str, flag: str) -> pl.LazyFrame:
+    """The column that a flag names, whose values can be compared."""
+    check_comparable(source.named(column, flag), source.raw.collect_schema()[column], flag)
+    return source.typed([column])
 
 
 LEVEL = 0.01

@@ -119,8 +119,8 @@ class SparkTable:
     def with_units(self, column: str | None, seed: int) -> SparkTable:
         return replace(self, rows=with_units(self.rows, column, seed))
 
-    def count_units(self, column: str) -> int:
-        return distinct_values(self.rows, column)
+    def count_units(self, column: str, flag: str) -> int:
+        return distinct_values(self.rows, column, flag)
 
     def count_rows(self) -> int:
         """How many rows there are; of Parquet files only the footers are read."""

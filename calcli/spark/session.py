@@ -269,8 +269,8 @@ def _of_file(table: DataFrame, *names: str) -> list[Column] | None:
     return columns
 
 
-def distinct_values(table: DataFrame, column: str) -> int:
-    """How many values a column of units has; null is refused."""
+def distinct_values(table: DataFrame, column: str, flag: str) -> int:
+    """How many values a column has that a flag names; null is refused."""
     from pyspark.sql import functions
 
     with failures():
@@ -279,7 +279,7 @@ def distinct_values(table: DataFrame, column: str) -> int:
             functions.count_if(column_named(column).isNull()).alias("missing"),
         ).collect()
     if found["missing"]:
-        raise DataError(f"--resample-by: the column {column!r} is null in {found['missing']:,} rows")
+        raise DataError(f"{flag}: the column {column!r} is null in {found['missing']:,} rows")
     return int(found["values"])
 
 

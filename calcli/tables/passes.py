@@ -15,12 +15,14 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import Batch, IntArray
+from calcli.errors import DataError
 from calcli.tables.arrays import Levels, index_order
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.checks import Count, Encoded, Tally, bound_columns, encode, score_values
 from calcli.tables.paths import reading
 from calcli.tables.scales import Scale
 from calcli.tables.source import Source
+from calcli.tables.text import cast_text
 from calcli.tables.weights import halves
 
 Total = TypeVar("Total")
@@ -42,7 +44,7 @@ class Reading:
     """For each binding a check of the scale of its score, which has seen no rows; None where it is not checked."""
 
     others: Sequence[str] = ()
-    """Columns that are read as they are; only on a cluster."""
+    """Columns that are read as they are; of text with the types of the table."""
 
     features: bool = True
     """Whether features are read."""
@@ -159,9 +161,11 @@ def _union(parts: Sequence[Encoded], bindings: Sequence[Binding]) -> Encoded:
 
 def read_rows(tally: Tally, wanted: Reading) -> Iterator[GoodRows]:
     """The good rows of a table on this machine, in order, in chunks; at the end they are judged."""
-    frames = tally.source.raw.select(wanted.columns).collect_batches()
+    frames, source = tally.source.raw.select(wanted.columns).collect_batches(), tally.source
+    typed = [cast_text(name, source.schema[name]) for name in wanted.others if source.text and name in source.stored]
     with reading(tally.name):
-        yield from wanted.good_rows(frames, tally, Levels())
+        for batches, others in wanted.good_rows(frames, tally, Levels()):
+            yield batches, others.with_columns(typed) if typed else others
     judge(wanted.scales, tally)
 
 
@@ -233,6 +237,10 @@ class Table(Protocol):
         """The total of all rows, which have been judged."""
         ...
 
+    def count_units(self, column: str, flag: str) -> int:
+        """The number of values of a column that a flag names; null is refused."""
+        ...
+
 
 class ClusterTable(Table, Protocol):
     """A table on a cluster: only totals of its rows come to this machine."""
@@ -244,10 +252,6 @@ class ClusterTable(Table, Protocol):
 
     def with_units(self, column: str | None, seed: int) -> ClusterTable:
         """The table with a random number below `UNITS` for each value of a column, or else for each row."""
-        ...
-
-    def count_units(self, column: str) -> int:
-        """The number of values of a column; null is refused."""
         ...
 
     def without_files(self, known: frozenset[str]) -> tuple[ClusterTable, Sequence[tuple[str, str]]] | None:
@@ -274,6 +278,14 @@ class LocalTable:
 
     def run(self, gathering: Pass[Total]) -> Passed[Total]:
         wanted, total = gathering.reading(), gathering.start()
-        for batches, others in read_rows(self.tally, wanted):
+        tally = self.tally if wanted.judged else Tally(self.tally.source, keep_going=True)
+        for batches, others in read_rows(tally, wanted):
             total = gathering.add(total, batches, others)
-        return Passed(total, self.tally, wanted.scales)
+        return Passed(total, tally, wanted.scales)
+
+    def count_units(self, column: str, flag: str) -> int:
+        found = self.tally.source.typed([column]).select(pl.col(column).n_unique(), missing=pl.col(column).null_count())
+        ((count, missing),) = found.collect(engine="streaming").iter_rows()
+        if missing:
+            raise DataError(f"{flag}: the column {column!r} is null in {missing:,} rows")
+        return int(count)

@@ -6,12 +6,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
+from calcli.errors import UsageError
 from calcli.listener import Listener
 from calcli.models.cluster import cluster
 from calcli.tables.groupings import add_grouping
 from calcli.tables.passes import ClusterTable, LocalTable
 from calcli.tables.request import BadRows, EngineRequest, open_table
 from calcli.tables.source import Source
+
+
+def needs_all_rows(what: str, verb: str = "evaluate") -> UsageError:
+    """The refusal of a flag or a score for which sums are not enough."""
+    return UsageError(
+        f"{what} needs all rows at once, and --engine spark has only sums over parts of them",
+        hint=f"leave out {what}, or {verb} a sample of the rows on one machine",
+    )
 
 
 class BadRowsRequest(EngineRequest, Protocol):

@@ -13,33 +13,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.artifacts.strictjson import as_json
-from calcli.batch import FloatArray, IntArray
-from calcli.errors import DataError, UsageError, unknown_name
-from calcli.files import as_text
+from calcli.batch import IntArray
+from calcli.errors import DataError, unknown_name
 from calcli.listener import SILENT, Listener, stage
 from calcli.metrics.base import Definition
 from calcli.metrics.multiple import POWER
 from calcli.metrics.paired import Z975
-from calcli.metrics.powered import FEWEST, Interval, Powered, Sample, difference, powered
+from calcli.metrics.powered import FEWEST, Powered, Sample, difference, powered
 from calcli.models.calibrator import CalibratorModel, load
-from calcli.models.moved_rates import moved_rates, off_at_fit
-from calcli.numeric.bins import totals
 from calcli.reports.conditions import check_gates
 from calcli.reports.gates import parse
-from calcli.reports.groups import groups
-from calcli.reports.measuring import Measurements, class_names, facts_of, report_on, units_fact, with_adjusted
-from calcli.reports.schema import RAW, MetricValue, Report, ReportWarning, ScoreRow, ScoreSource, finite
+from calcli.reports.measuring import Measurements, report_on, with_adjusted
+from calcli.reports.schema import RAW, DataFacts, MetricValue, Report, ReportWarning, ScoreRow, ScoreSource, finite
 from calcli.state import Json
-from calcli.tables.request import open_table
+from calcli.tables.passes import LocalTable
 from calcli.tables.source import Source, open_source
-from calcli.verbs.engine import groups_here
+from calcli.verbs.engine import grouped, needs_all_rows, opened
 from calcli.verbs.estimate_request import EstimateRequest
-from calcli.verbs.judged_rows import JudgedRows, systems
+from calcli.verbs.judged_rows import Judged, JudgedRows, facts_of_systems, systems
+from calcli.verbs.judged_sums import judged_sums
 from calcli.verbs.label_plan import Variances, choose, labelled_before, planned
-from calcli.verbs.promised import promise
+from calcli.verbs.promised import ESTIMATE, empty_entry, moved_report, promised_report
 
-ESTIMATE, DIFFERENCE = "estimate", "difference"
-"""The names of the estimate among the scores of a report, and of the difference of two systems."""
+DIFFERENCE = "difference"
+"""The name of the difference of two systems among the scores of a report."""
 
 DEFINITION = Definition(
     "target",
@@ -47,10 +44,8 @@ DEFINITION = Definition(
     "labels as the estimate's variance is worth",
 )
 
-LABELS_ALONE, PROMISED, MOVED = "labels alone", "promised", "prior shift"
-"""Methods: where the scores say nothing, and where there are no labels."""
-
-PROMISED_HOW = "expected of the calibrated probabilities, with the chance of labels and of the calibrator's fit"
+LABELS_ALONE = "labels alone"
+"""The method of an estimate where the scores say nothing."""
 
 
 def estimate(request: EstimateRequest, listener: Listener = SILENT) -> Report:
@@ -58,22 +53,44 @@ def estimate(request: EstimateRequest, listener: Listener = SILENT) -> Report:
     request.check()
     gates = [parse(expression) for expression in request.fail_if]
     model = None if request.artifact is None else load(request.artifact)
-    with ExitStack() as opened:
-        source = opened.enter_context(open_table(request))
+    whole = request.whole_for or (str(model.name) if model is not None and model.calibrator.whole_table else None)
+    if whole is not None and request.engine != "local":
+        raise needs_all_rows(whole, "estimate")
+    with opened(request) as table:
+        if request.versus is None:  # bins of two tables would differ
+            request = replace(request, by=grouped(table, request.by, listener))
+        found = None
+        if whole is None:
+            with stage(listener, "estimating" if isinstance(table, LocalTable) else "estimating on Spark"):
+                found = judged_sums(table, request, model)
+        if found is not None:
+            for note in found.binding.notes:
+                listener.note(note)
+            report = _estimated(request, model, {"": found}, found.facts)
+        elif isinstance(table, LocalTable):
+            report = _of_rows(table.tally.source, request, model, listener)
+        else:
+            raise DataError(
+                "no row has a label, and what scores promise needs all rows at once",
+                hint="label some rows, drawn at random; or give a sample of the rows to one machine",
+            )
+    return replace(
+        report, gates=tuple(one.to_json() for one in check_gates(gates, report, allow_null=request.allow_null))
+    )
+
+
+def _of_rows(source: Source, request: EstimateRequest, model: CalibratorModel | None, listener: Listener) -> Report:
+    """The report of rows that are read at once."""
+    with ExitStack() as opened_too:
         second = _second(request, source)
-        other = None if second is None else opened.enter_context(second)
-        if other is None:  # bins of two tables would differ
-            request = replace(request, by=groups_here(source, request.by, listener))
+        other = None if second is None else opened_too.enter_context(second)
         with stage(listener, "reading"):
             rows = JudgedRows.read(source, request, model)
             more = None if other is None else JudgedRows.read(other, request, model)
         for note in rows.binding.notes:
             listener.note(note)
         with stage(listener, "estimating"):
-            report = _report(request, model, *systems(rows, request, more))
-    return replace(
-        report, gates=tuple(one.to_json() for one in check_gates(gates, report, allow_null=request.allow_null))
-    )
+            return _report(request, model, *systems(rows, request, more))
 
 
 def _second(request: EstimateRequest, source: Source) -> Source | None:
@@ -99,49 +116,55 @@ class Group(NamedTuple):
     inside: NDArray[np.bool_] | None
     """Which rows are in the group; None for all."""
 
+    @property
+    def where(self) -> dict[str, str | None] | None:
+        """The group as a report names it."""
+        return None if self.by is None else {self.by: self.name}
+
 
 @dataclass(frozen=True, slots=True)
 class System:
     """One system with its samples, a sample for each class."""
 
     name: str
-    rows: JudgedRows
-    samples: tuple[Sample, ...]
+    judged: Judged
     item: IntArray | None = None
 
-    def groups(self, by: Sequence[str]) -> Iterator[Group]:
+    @property
+    def samples(self) -> Sequence[Sample]:
+        return self.judged.samples
+
+    def groups(self) -> Iterator[Group]:
         """All rows, then the groups of each column."""
         yield Group(None, None, None)
-        for column in by:
-            names, codes = groups(self.rows.loaded, column)
+        for column, (names, codes) in self.judged.groups.items():
             for code, name in enumerate(names):
-                yield Group(column, name, codes == code)
+                inside = codes == code
+                if inside.any():  # else the group has bad rows only
+                    yield Group(column, name, inside)
 
     def scores_mean(self, index: int, inside: NDArray[np.bool_] | None) -> float:
         """The mean of the scores as they are; not a number of scores that only rank."""
-        if self.rows.given and self.rows.binding.score.kind == "rank":
+        means, weight = self.judged.means, self.samples[index].weights
+        if means is None:
             return math.nan
-        prob = self.rows.prob if self.rows.prob.ndim == 1 else self.rows.prob[:, index]
-        weight = self.rows.loaded.batch.weights
+        mean = means[index]
         if inside is not None:
-            prob, weight = prob[inside], weight[inside]
-        return float(prob @ weight / weight.sum()) if weight.sum() > 0 else math.nan
+            mean, weight = mean[inside], weight[inside]
+        return float(mean @ weight / weight.sum()) if weight.sum() > 0 else math.nan
 
-    def of(self, index: int, inside: NDArray[np.bool_] | None) -> Powered | str:
-        """The estimate of a class in some rows, or why there is none."""
-        sample = self.samples[index]
-        if inside is not None:
-            sample = sample.of(inside)
-        if not len(sample.labelled):
-            return "no row of it has a label"
-        if not sample.weights.sum() > 0:
-            return "all weights are 0"
-        if sample.strata is not None:
-            count = int(sample.strata.max()) + 1
-            there = totals(sample.strata, None, count) > 0
-            if (totals(sample.strata[sample.labelled], None, count)[there] == 0).any():
-                return "a stratum of it has no label"
-        return powered(sample)
+
+def _of_sample(sample: Sample, inside: NDArray[np.bool_] | None) -> Powered | str:
+    """The estimate of a class in some rows, or why there is none."""
+    if inside is not None:
+        sample = sample.of(inside)
+    if not len(sample.labelled):
+        return "no row of it has a label"
+    if not sample.weights.sum() > 0:
+        return "all weights are 0"
+    if sample.strata is not None and not np.isin(sample.strata, sample.strata[sample.labelled]).all():
+        return "a stratum of it has no label"
+    return powered(sample)
 
 
 def _report(
@@ -150,133 +173,53 @@ def _report(
     parts: Mapping[str, JudgedRows],
     items: Sequence[IntArray],
 ) -> Report:
-    found = []
+    """The report of rows that are all here, of one system or of two."""
     only, *_ = parts.values()
     if model is not None and request.prior_shift is not None:
-        return _moved(request, model, only)
+        return moved_report(request, model, only)
     if len(parts) == 1 and not len(only.labelled) and only.rate:
         if model is not None:
-            return replace(_promised(request, model, only), plan=_plan(request, only, ()))
+            return replace(promised_report(request, model, only), plan=_plan(request, only, ()))
         if (request.width, request.choose) != (None, None):
-            bare = _base(request, model, [only], Measurements({}, (), (), ()))
+            bare = report_on("estimate", request.seed, only.facts, only.binding, Measurements({}, (), (), ()))
             return replace(bare, plan=_plan(request, only, ()))
-    for place, (name, rows) in enumerate(parts.items()):
+    for name, rows in parts.items():
         if not len(rows.labelled):
             raise DataError(
                 f"no row of {rows.name}{f' of system {name!r}' if name else ''} has a label",
                 hint="label some rows, drawn at random (--choose N -o FILE draws them), or add --with ARTIFACT",
             )
-        found.append(System(name, rows, rows.samples(request.seed), items[place] if items else None))
-    first = found[0]
-    metric = "rate" if first.rows.rate else "mean"
+    judged = {name: rows.judged(request) for name, rows in parts.items()}
+    report = _estimated(request, model, judged, facts_of_systems([*parts.values()]), items)
+    return replace(report, plan=_plan(request, only, _known(next(iter(judged.values())))))
+
+
+def _estimated(
+    request: EstimateRequest,
+    model: CalibratorModel | None,
+    judged: Mapping[str, Judged],
+    facts: DataFacts,
+    items: Sequence[IntArray] = (),
+) -> Report:
+    """The report of one system, or of two whose rows have an item each."""
+    found = [System(name, one, items[place] if items else None) for place, (name, one) in enumerate(judged.items())]
+    first = found[0].judged
+    metric = "rate" if first.rate else "mean"
     table = _Table(request, found, metric)
     table.fill()
     measured = Measurements({metric: DEFINITION}, tuple(table.scores), (), ())
-    report = _base(request, model, [one.rows for one in found], measured)
     return replace(
-        report,
+        report_on("estimate", request.seed, facts, first.binding, measured),
+        artifact=None if model is None else str(model.name),
         warnings=tuple(_warnings(found)),
         groups=tuple(with_adjusted(table.groups)),
         estimates=tuple(as_json(entry) for entry in table.entries),
-        plan=_plan(request, first.rows, _known(first)),
     )
 
 
-def _base(
-    request: EstimateRequest, model: CalibratorModel | None, parts: Sequence[JudgedRows], measured: Measurements
-) -> Report:
-    """The report with the facts about the rows."""
-    first = parts[0]
-    binding, loaded, units = first.binding, first.loaded, first.units
-    labelled = loaded.batch.take(first.labelled)
-    if binding.regression:
-        share = labelled.weights
-    elif labelled.label is None:
-        share = np.zeros(len(binding.classes))
-    else:
-        share = totals(labelled.label, labelled.weight, len(binding.classes))
-    tables = {id(one.loaded.source): one.loaded.tally for one in parts}.values()
-    counts = [sum(getattr(one, key) for one in tables) for key in ("rows", "rows_bad", "normalised")]
-    facts = replace(
-        facts_of(loaded.source, binding, (counts[0], counts[1], counts[2]), share),
-        weight_sum=float(sum(one.loaded.batch.weights.sum() for one in parts)),
-        units=units_fact(units),
-    )
-    artifact = None if model is None else str(model.name)
-    return report_on("estimate", request.seed, facts, binding, measured, artifact=artifact)
-
-
-def _promised(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows) -> Report:
-    """The report of rows without any label: what the scores of an artifact promise."""
-    if request.by:
-        raise UsageError("--by needs rows with labels", hint="leave it out, or give the rows of one group")
-    weight, place = rows.loaded.batch.weight, None if model.path is None else as_text(model.path)
-    found = promise(model, rows.prob, rows.loaded, weight, request.seed)
-    names = class_names(rows.binding)
-    said = {f"rate {k}": f"rate_{name}" for k, name in enumerate(names)} if len(names) > 2 else {}
-    numbers = {said.get(name, name): number for name, number in found.numbers.items()}
-    at = None if found.decided is None else f"of the decisions {found.decided}"
-    definitions = {
-        name: Definition("target", approximation=at if name in ("precision", "recall") else PROMISED_HOW)
-        for name in numbers
-    }
-    metrics = {name: MetricValue(number.value, number.lo, number.hi) for name, number in numbers.items()}
-    source = ScoreSource("artifact", path=place, method=model.method, sha256=model.sha256, fitted=model.fitted)
-    measured = Measurements(definitions, (ScoreRow(PROMISED, source, metrics),), (), ())
-    entries = [_rate_entry(name, numbers, names, len(rows.prob)) for name in numbers if name.startswith("rate")]
-    doubt = ReportWarning(
-        "promised",
-        "these numbers are promises: they hold if the calibration of the fit still holds, which nothing here shows; "
-        f"calcli evaluate LABELLED --drift {place or 'ARTIFACT'} tests it on rows with labels",
-    )
-    report = _base(request, model, [rows], measured)
-    return replace(report, warnings=(doubt, *_off(model)), estimates=tuple(as_json(entry) for entry in entries))
-
-
-def _moved(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows) -> Report:
-    """The report of rows whose class rates have moved since the fit of an artifact."""
-    found = moved_rates(model, rows.prob, rows.loaded.batch.weight)
-    names, scores, entries = class_names(rows.binding), [], []
-    source = ScoreSource("artifact", path=None if model.path is None else as_text(model.path), method=model.method)
-    for index, name in enumerate(names):
-        if len(names) == 2 and index == 0:
-            continue
-        number = Interval(*(float(part[index]) for part in found.rates))
-        mean = float(rows.prob.mean() if rows.prob.ndim == 1 else rows.prob[:, index].mean())
-        entry = empty_entry(Group(None, None, None), name, None, mean)
-        entry |= {**number._asdict(), "rows": len(rows.prob), "labels": 0, "p": found.p, "method": MOVED}
-        entries.append(as_json(entry))
-        value = MetricValue(number.value, number.lo, number.hi, p=found.p)
-        scores.append(ScoreRow(ESTIMATE if len(names) == 2 else name, source, {"rate": value}))
-    how = "EM of Saerens et al. (2002) if only the class rates have moved since the fit, which p is a test of"
-    measured = Measurements({"rate": Definition("target", approximation=how)}, tuple(scores), (), ())
-    report = _base(request, model, [rows], measured)
-    doubts = list(_off(model))
-    if found.contradicted:
-        said = (
-            f"the scores contradict that only the class rates have moved since the fit (p = {found.p:.2g}): label some "
-            "rows instead"
-        )
-        doubts.append(ReportWarning("prior-shift-contradicted", said))
-    return replace(report, estimates=tuple(entries), warnings=tuple(doubts))
-
-
-def _off(model: CalibratorModel) -> Iterator[ReportWarning]:
-    """The warning that an artifact was not calibrated even at its fit."""
-    if said := off_at_fit(model):
-        yield ReportWarning("off-at-fit", said)
-
-
-def _rate_entry(name: str, numbers: Mapping[str, Interval], names: Sequence[str], rows: int) -> dict[str, object]:
-    """A promised rate as an entry of the report's `estimates`."""
-    label = name.removeprefix("rate_") if name != "rate" else names[-1]
-    entry = empty_entry(Group(None, None, None), label, None, numbers[name].value)
-    return {**entry, **numbers[name]._asdict(), "rows": rows, "labels": 0, "method": PROMISED}
-
-
-def _known(system: System) -> list[Variances]:
+def _known(judged: Judged) -> list[Variances]:
     """The variances of the labels of each class, as far as labels tell."""
-    found = ((sample, system.of(index, None)) for index, sample in enumerate(system.samples))
+    found = ((sample, _of_sample(sample, None)) for sample in judged.samples)
     return [Variances.of(sample, one) for sample, one in found if not isinstance(one, str)]
 
 
@@ -308,16 +251,8 @@ def _warnings(found: Sequence[System]) -> Iterator[ReportWarning]:
             yield ReportWarning(
                 "few-labels",
                 f"there are {count} {of_units}{name}: with fewer than {FEWEST} the scores are left aside, and the "
-                f"interval is {'the exact one' if system.rows.rate else 'that'} of the labels alone",
+                f"interval is {'the exact one' if system.judged.rate else 'that'} of the labels alone",
             )
-
-
-def empty_entry(group: Group, label: str | None, system: str | None, mean: float | None) -> dict[str, object]:
-    """An entry of the report's `estimates` without numbers."""
-    names = ("value", "lo", "hi", "rows", "labels", "labels_only", "scores_mean", "worth", "method", "p", "better")
-    entry: dict[str, object] = dict.fromkeys((*names, "reason"))
-    where = None if group.by is None else {group.by: group.name}
-    return {"group": where, "class": label, "system": system, **entry, "scores_mean": _number(mean)}
 
 
 @dataclass(slots=True)
@@ -335,8 +270,8 @@ class _Table:
         """Estimate everything."""
         whole: dict[tuple[int, int], Powered] = {}
         for place, system in enumerate(self.systems):
-            for index, label in enumerate(system.rows.classes):
-                for group in system.groups(self.request.by):
+            for index, label in enumerate(system.judged.classes):
+                for group in system.groups():
                     self._one(system, place, index, label, group, whole)
         if len(self.systems) == 2:
             self._differences()
@@ -351,16 +286,17 @@ class _Table:
         whole: dict[tuple[int, int], Powered],
     ) -> None:
         """The estimate of one class in one group of one system."""
-        found, mean = system.of(index, group.inside), system.scores_mean(index, group.inside)
+        found, mean = _of_sample(system.samples[index], group.inside), system.scores_mean(index, group.inside)
         score = self._name(system.name, label, system)
-        entry = empty_entry(group, label, system.name or None, mean)
+        entry = empty_entry(group.where, label, system.name or None, mean)
         if isinstance(found, str):
-            rows = len(system.rows.prob) if group.inside is None else int(group.inside.sum())
+            sample = system.samples[index]
+            rows = (sample if group.inside is None else sample.of(group.inside)).rows
             self._add({**entry, "rows": rows, "labels": 0, "reason": found}, score, group, None, None)
             return
         if group.inside is None:
             whole[place, index] = found
-        method = LABELS_ALONE if found.scale == 0.0 else "ppi++ calibrated" if system.rows.rate else "ppi++"
+        method = LABELS_ALONE if found.scale == 0.0 else "ppi++ calibrated" if system.judged.rate else "ppi++"
         entry |= {name: getattr(found, name) for name in ("value", "lo", "hi", "rows", "labels", "worth")}
         entry |= {"labels_only": found.labels_only._asdict(), "method": method}
         apart = (
@@ -371,7 +307,7 @@ class _Table:
     def _name(self, system: str, label: str | None, of: System) -> str:
         """The name of an estimate among the scores of the report."""
         parts = [system] if system else []
-        if len(of.rows.classes) > 1:
+        if len(of.judged.classes) > 1:
             parts.append(str(label))
         return " ".join(parts) or ESTIMATE
 
@@ -401,18 +337,18 @@ class _Table:
     def _differences(self) -> None:
         """The first system less the second, for each class and in each group that both have."""
         one, other = self.systems
-        theirs = {(group.by, group.name): group.inside for group in other.groups(self.request.by)}
-        for index, label in enumerate(one.rows.classes):
-            for group in one.groups(self.request.by):
+        theirs = {(group.by, group.name): group.inside for group in other.groups()}
+        for index, label in enumerate(one.judged.classes):
+            for group in one.groups():
                 if (group.by, group.name) in theirs:
                     self._difference(index, label, group, theirs[group.by, group.name])
 
     def _difference(self, index: int, label: str | None, group: Group, theirs: NDArray[np.bool_] | None) -> None:
         one, other = self.systems
-        pair = one.of(index, group.inside), other.of(index, theirs)
-        entry = empty_entry(group, label, f"{one.name} - {other.name}", None)
+        pair = _of_sample(one.samples[index], group.inside), _of_sample(other.samples[index], theirs)
+        entry = empty_entry(group.where, label, f"{one.name} - {other.name}", None)
         mine, its = pair
-        name = DIFFERENCE if len(one.rows.classes) == 1 else f"{DIFFERENCE} {label}"
+        name = DIFFERENCE if len(one.judged.classes) == 1 else f"{DIFFERENCE} {label}"
         if isinstance(mine, str) or isinstance(its, str):
             self._add({**entry, "reason": "one of the systems has none"}, name, group, None, None)
             return
@@ -426,8 +362,8 @@ class _Table:
 
 def _taken(system: System, inside: NDArray[np.bool_] | None) -> IntArray:
     """The unit of each row in a difference: what --resample-by says, or the item."""
-    units = system.rows.units
-    code = system.item if units is None else units.rank
+    units = system.samples[0].units
+    code = system.item if units is None else units
     assert code is not None
     return code if inside is None else code[inside]
 
@@ -438,10 +374,7 @@ def _apart(
     """The p-value of a group that has the rate of all rows, and the difference that 80 % of tables would show."""
     influence = -whole.influence
     influence[inside] += found.influence
-    sums: FloatArray = (
-        influence if sample.units is None else totals(sample.units, influence, int(sample.units.max()) + 1)
-    )
-    error = math.sqrt(float(sums @ sums))
+    error = math.sqrt(sample.powers(influence, np.where(inside, found.slope, 0.0) - whole.slope).square)
     if error == 0.0 or found.lo is None or found.hi is None:
         return None, None
     gap = whole.value - found.value

@@ -9,7 +9,7 @@ from typing import Literal
 from calcli.errors import UsageError
 from calcli.models.base import Given
 from calcli.tables.binding_types import Flags
-from calcli.tables.request import BadRows, ColumnsRequest
+from calcli.tables.request import BadRows, ColumnsRequest, Engine, check_master
 from calcli.tables.source import Data
 
 
@@ -52,6 +52,8 @@ class EstimateRequest(ColumnsRequest):
         Gates: expressions that must not be true of any number.
     allow_null
         Let a gate pass where its number is not defined.
+    engine, master
+        As for `apply`; a cluster has only sums over the rows without labels.
     """
 
     data: Data
@@ -74,9 +76,23 @@ class EstimateRequest(ColumnsRequest):
     delimiter: str | None = None
     bad_rows: BadRows = "fail"
     seed: int = 0
+    engine: Engine = "local"
+    master: str | None = None
+
+    @property
+    def whole_for(self) -> str | None:
+        """A flag that needs all rows at once, if there is one."""
+        needs = {
+            "--versus": self.versus,
+            "--prior-shift": self.prior_shift,
+            "--width": self.width,
+            "--choose": self.choose,
+        }
+        return next((flag for flag, given in needs.items() if given is not None), None)
 
     def check(self) -> None:
         """Refuse what does not go together."""
+        check_master(self.engine, self.master)
         if self.versus is not None and self.item is None:
             raise UsageError("--versus compares two systems on the same items", hint="name the item: --id COLUMN")
         if self.item is not None and self.versus is None:

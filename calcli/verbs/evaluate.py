@@ -71,7 +71,7 @@ from calcli.verbs.compared_scores import (
     split_names,
 )
 from calcli.verbs.drift import new_rows_on_cluster, observe, of_no_rows, rows_of
-from calcli.verbs.engine import grouped, opened
+from calcli.verbs.engine import grouped, needs_all_rows, opened
 from calcli.verbs.policies import evaluate_decisions, measured_policies, promises_of
 from calcli.verbs.score_passes import BufferedScores, RowCountPass, ScoredRows, ScorePass, ScoreTotal
 
@@ -174,7 +174,7 @@ def _refuse_what_needs_rows(request: EvaluateRequest, named_scores: NamedScores)
     """Refuse what a cluster cannot measure, which has only sums over parts of the rows."""
     for flag, given in (("--edges", request.edges is not None), ("--audit", request.audit)):
         if given:
-            raise _whole(flag)
+            raise needs_all_rows(flag)
     if request.by and request.resample_by is not None:
         raise UsageError(
             "--by with --resample-by needs all rows at once, and --engine spark has only sums over parts of them",
@@ -182,15 +182,7 @@ def _refuse_what_needs_rows(request: EvaluateRequest, named_scores: NamedScores)
         )
     for name, model in named_scores.models.items():
         if model.policy is not None:
-            raise _whole(f"the policy of {name}")
-
-
-def _whole(what: str) -> UsageError:
-    """The refusal of a flag or a score for which sums are not enough."""
-    return UsageError(
-        f"{what} needs all rows at once, and --engine spark has only sums over parts of them",
-        hint=f"leave out {what}, or evaluate a sample of the rows on one machine",
-    )
+            raise needs_all_rows(f"the policy of {name}")
 
 
 def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named_scores: NamedScores) -> Edges | None:
@@ -321,7 +313,7 @@ class _Evaluation:
         if request.engine != "local":
             for score in scores:
                 if score.whole_table:
-                    raise _whole(score.name)
+                    raise needs_all_rows(score.name)
         else:
             self.named_scores.note_links(scores, example, self.listener)
         raw, *others = scores
@@ -342,7 +334,7 @@ class _Evaluation:
             return _Gathered(measuring, passed, _RowContext.of(request, table.tally, self._linked(scores, table.tally)))
         units: dict[str, Json] | None = None
         if (column := request.resample_by) is not None:
-            units = {"column": column, "count": table.count_units(column), "in_order": False}
+            units = {"column": column, "count": table.count_units(column, "--resample-by"), "in_order": False}
         if options.bins == "auto":
             with stage(self.listener, "counting rows on Spark"):
                 options = options.of_rows(table.run(RowCountPass(rows)).total)

@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits
 from calcli.errors import DataError, UsageError
 from calcli.methods import catalog
+from calcli.methods.calibrator import FittedMethod
 from calcli.metrics.powered import FEWEST, Sample
 from calcli.models.calibrator import CalibratorModel
-from calcli.models.held_out import Holdout, Splits, predict_splits, split_rows
+from calcli.models.held_out import Holdout, predict_splits, split_rows
 from calcli.numeric.bins import totals
 from calcli.numeric.links import against_rest, scores
 from calcli.reports.groups import groups, numbers, ranks, units_of, values_of
-from calcli.reports.measuring import class_names, raw_probabilities
+from calcli.reports.measuring import class_names, facts_of, raw_probabilities, units_fact
+from calcli.reports.schema import DataFacts
 from calcli.tables.arrays import UNKNOWN
 from calcli.tables.binding import bind, bind_unscored
 from calcli.tables.binding_types import Binding
@@ -33,6 +36,113 @@ FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """The samples of one system, and what a report says of their rows."""
+
+    name: str
+    """The name of its table."""
+
+    binding: Binding
+    facts: DataFacts
+    samples: tuple[Sample, ...]
+    """A sample for each class, or one of amounts."""
+
+    means: Sequence[FloatArray] | None
+    """For each sample the mean score of each entry; None for scores that only rank."""
+
+    groups: Mapping[str, tuple[tuple[str | None, ...], IntArray]]
+    """For each column of groups their names, and the group of each entry."""
+
+    @property
+    def rate(self) -> bool:
+        """Whether labels are classes."""
+        return not self.binding.regression
+
+    @property
+    def classes(self) -> tuple[str | None, ...]:
+        """The classes whose rates are estimated: of two the positive one; None for amounts."""
+        if not self.rate:
+            return (None,)
+        names = class_names(self.binding)
+        return names[1:] if len(names) == 2 else names
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledRows:
+    """The rows that have labels, on which calibrators are fitted."""
+
+    odds: FloatArray
+    """The score that is calibrated: log-odds, a column for each class, or an amount."""
+
+    value: FloatArray
+    """The index of the class, or the amount."""
+
+    weights: FloatArray
+    label_prob: FloatArray | None = None
+    strata: IntArray | None = None
+    units: IntArray | None = None
+    groups: Sequence[IntArray] = ()
+
+    @property
+    def share(self) -> FloatArray:
+        """The weight of each row over the probability that it was drawn with."""
+        return self.weights if self.label_prob is None else self.weights / self.label_prob
+
+    @property
+    def order(self) -> IntArray:
+        """The rows in an order that follows from their values, so that folds are the same wherever the rows were."""
+        keys = [self.value, self.share, self.strata, self.units, *self.groups]
+        columns = [self.odds] if self.odds.ndim == 1 else list(self.odds.T)
+        return np.lexsort([*(key for key in reversed(keys) if key is not None), *reversed(columns)])
+
+    def stand_ins(self, seed: int) -> StandIns:
+        """The stand-ins for the labels of these rows and of others, by calibrators of five folds."""
+        order, spec = self.order, catalog.find("platt")
+        units = None if self.units is None else SamplingUnits(self.units[order])
+        count = len(order) if units is None else len(np.unique(units.rank))
+        splits = split_rows(len(order), Holdout("cv", folds=FOLDS), seed, units) if count >= FEWEST else None
+        weight = None if np.ptp(self.share) == 0.0 else self.share[order]
+        columns = columns_of(self.odds)
+        held_out = [np.zeros(len(order)) for _ in columns]
+        fitted: list[list[FittedMethod]] = [[] for _ in columns]
+        first = 1 if len(columns) == 1 else 0  # of two classes the positive one
+        for place, column in enumerate(columns):
+            label = (self.value[order] == first + place).astype(np.int64)
+            if splits is not None and all(np.ptp(label[split.train]) > 0 for split in splits):
+                some = Batch(column[order], label, weight)
+                for part, one in predict_splits(spec, some, spec.resolve(), splits, range(len(splits)), seed):
+                    held_out[place][order[splits.tests[part.split]]] = part.prob
+                    fitted[place].append(one)
+        return StandIns(held_out, fitted)
+
+
+@dataclass(frozen=True, slots=True)
+class StandIns:
+    """What stands in for labels, for each class.
+
+    Of labelled rows these are probabilities by calibrators of the other folds, of other rows the mean of all folds'.
+    They are 0, which is no help, where some fold has labels of one class only to learn from.
+    """
+
+    held_out: Sequence[FloatArray]
+    """The stand-ins of the labelled rows."""
+
+    calibrators: Sequence[Sequence[FittedMethod]] | None
+    """The calibrators of the folds; None for amounts, which stand in for labels as they are."""
+
+    def of(self, odds: FloatArray) -> list[FloatArray]:
+        """The stand-ins of rows with these scores."""
+        if self.calibrators is None:
+            return [odds]
+        found = []
+        for score, fitted in zip(columns_of(odds), self.calibrators, strict=True):
+            found.append(np.zeros(len(score)))
+            for one in fitted:
+                found[-1] += one.predict(Batch(score)) / len(fitted)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedRows:
     """The rows of one system."""
 
@@ -40,6 +150,9 @@ class JudgedRows:
     binding: Binding
     prob: FloatArray
     """The score as it is given, or as an artifact calibrates it: a probability, one for each class, or an amount."""
+
+    odds: FloatArray
+    """The score that is calibrated on labels: log-odds, a column for each class, or an amount."""
 
     labelled: IntArray
     """The places of the rows that have labels."""
@@ -58,43 +171,16 @@ class JudgedRows:
         features = request.task == "regression" or (model is not None and model.needs_features)
         loaded = load(source, binding, features=features, bad_rows=request.bad_rows, few_labels=True)
         batch = loaded.batch
-        if batch.target is not None:
-            labelled = np.flatnonzero(np.isfinite(batch.target))
-            prob = _amounts(batch, source)
-        else:
-            known = np.full(len(batch), UNKNOWN) if batch.label is None else batch.label
-            labelled = np.flatnonzero(known != UNKNOWN)
-            prob = raw_probabilities(batch) if model is None else model.calibrator.predict(batch)
-        labelled = labelled[batch.weights[labelled] > 0]  # others say nothing
+        prob, odds = judgement(batch, model, source.name)
+        labelled = np.flatnonzero(is_labelled(batch))
         strata = None if request.strata is None else ranks(loaded, request.strata, "--strata")
         drawn = None if request.label_prob is None else numbers(loaded, request.label_prob, "--label-prob")[labelled]
         units = units_of(loaded, request.resample_by)
-        rows = cls(loaded, binding, prob, labelled, model is None, drawn, strata, units)
-        rows._check(request, source)
-        return rows
-
-    def _check(self, request: EstimateRequest, source: Source) -> None:
-        """Refuse label probabilities that are none, and strata without labels."""
-        if self.label_prob is not None and len(self.labelled):
-            wrong = ~((self.label_prob > 0.0) & (self.label_prob <= 1.0))
-            if wrong.any():
-                first = int(self.labelled[wrong.argmax()])
-                numbers_of = self.loaded.row_numbers
-                row = first if numbers_of is None else int(numbers_of[first])
-                raise DataError(
-                    f"--label-prob: {request.label_prob!r} is {self.label_prob[wrong][0]:g} in row {row + 1}, which "
-                    f"has a label ({wrong.sum():,} such rows)",
-                    hint="a labelled row was drawn with a probability above 0 and up to 1: correct it, or empty its "
-                    "label",
-                )
-        if self.strata is not None and len(self.labelled):
-            count = int(self.strata.max()) + 1
-            without = int((totals(self.strata[self.labelled], None, count) == 0).sum())
-            if without:
-                raise DataError(
-                    f"--strata: {without:,} of the {count:,} values of {request.strata!r} have no labelled row",
-                    hint="label some rows of each, or leave out --strata",
-                )
+        if len(labelled):
+            check_drawn(request.label_prob, drawn)
+            if strata is not None:
+                check_strata(str(request.strata), int(strata.max()) + 1, strata[labelled])
+        return cls(loaded, binding, prob, odds, labelled, model is None, drawn, strata, units)
 
     @property
     def name(self) -> str:
@@ -104,14 +190,6 @@ class JudgedRows:
     def rate(self) -> bool:
         """Whether labels are classes."""
         return not self.binding.regression
-
-    @property
-    def classes(self) -> tuple[str | None, ...]:
-        """The classes whose rates are estimated: of two the positive one; None for amounts."""
-        if not self.rate:
-            return (None,)
-        names = class_names(self.binding)
-        return names[1:] if len(names) == 2 else names
 
     def of(self, inside: IntArray) -> JudgedRows:
         """Some of the rows, by their places."""
@@ -128,16 +206,28 @@ class JudgedRows:
             self,
             loaded=loaded,
             prob=self.prob[inside],
+            odds=self.odds[inside],
             labelled=place[self.labelled[kept]],
             label_prob=None if self.label_prob is None else self.label_prob[kept],
             strata=None if self.strata is None else self.strata[inside],
             units=None if self.units is None else self.units.take(inside),
         )
 
-    def samples(self, seed: int) -> tuple[Sample, ...]:
-        """The sample for each class, with what stands in for labels."""
+    def judged(self, request: EstimateRequest) -> Judged:
+        """The samples, in which every row is an entry."""
         batch, labelled = self.loaded.batch, self.labelled
+        by = {column: groups(self.loaded, column) for column in request.by}
         units = None if self.units is None else self.units.rank
+        known = LabelledRows(
+            self.odds[labelled],
+            values_of_labels(batch)[labelled],
+            batch.weights[labelled],
+            self.label_prob,
+            None if self.strata is None else self.strata[labelled],
+            None if units is None else units[labelled],
+            [codes[labelled] for _, codes in by.values()],
+        )
+        stand_ins = known.stand_ins(request.seed) if self.rate else StandIns([known.odds], None)
         shared: dict[str, Any] = {
             "labelled": labelled,
             "weight": batch.weight,
@@ -145,46 +235,105 @@ class JudgedRows:
             "strata": self.strata,
             "units": units,
         }
-        if not self.rate:
-            held_out, value = self.prob[labelled], batch.targets[labelled]
-            return (Sample(value=value, held_out=held_out, stand_in=self.prob, rate=False, **shared),)
-        splits = self._splits(seed)
-        score = self._odds()
-        columns = [score] if score.ndim == 1 else list(against_rest(score).T)
-        samples = []
-        for index, column in enumerate(columns, start=1 if score.ndim == 1 else 0):  # of two classes the positive one
-            value = (batch.labels[labelled] == index).astype(np.float64)
-            stand_in, held_out = self._calibrated(column, value.astype(np.int64), splits, seed)
-            samples.append(Sample(value=value, held_out=held_out, stand_in=stand_in, rate=True, **shared))
-        return tuple(samples)
+        samples = samples_of(known, stand_ins, stand_ins.of(self.odds), shared)
+        ranks = self.given and self.binding.score.kind == "rank"
+        means = None if ranks else [self.prob] if self.prob.ndim == 1 else list(self.prob.T)
+        return Judged(self.name, self.binding, self.facts, samples, means, by)
 
-    def _odds(self) -> FloatArray:
-        """The score that is calibrated: log-odds, or a column for each class."""
-        return self.loaded.batch.score if self.given else scores(self.prob)
+    @property
+    def facts(self) -> DataFacts:
+        """The report's `data`."""
+        batch, binding, loaded = self.loaded.batch, self.binding, self.loaded
+        values = values_of_labels(batch)[self.labelled]
+        share = shares(values, batch.weights[self.labelled], binding)
+        facts = facts_of(loaded.source, binding, loaded.tally.facts, share)
+        return replace(facts, weight_sum=float(batch.weights.sum()), units=units_fact(self.units))
 
-    def _splits(self, seed: int) -> Splits | None:
-        """The folds of the labelled rows; None where they are too few."""
-        units = None if self.units is None else self.units.take(self.labelled)
-        count = len(self.labelled) if units is None else len(np.unique(units.rank))
-        return split_rows(len(self.labelled), Holdout("cv", folds=FOLDS), seed, units) if count >= FEWEST else None
 
-    def _calibrated(
-        self, score: FloatArray, label: IntArray, splits: Splits | None, seed: int
-    ) -> tuple[FloatArray, FloatArray]:
-        """Calibrated scores of all rows, by the mean of the folds' calibrators, and of labelled rows by those of the
-        other folds; all 0, which is no help, where some fold has labels of one class only to learn from.
-        """
-        held_out, stand_in = np.zeros(len(label)), np.zeros(len(score))
-        if splits is None or any(np.ptp(label[split.train]) == 0 for split in splits):
-            return stand_in, held_out
-        weight = self.loaded.batch.weights[self.labelled]
-        weight = weight if self.label_prob is None else weight / self.label_prob
-        some = Batch(score[self.labelled], label, None if np.ptp(weight) == 0.0 else weight)
-        spec = catalog.find("platt")
-        for part, fitted in predict_splits(spec, some, spec.resolve(), splits, range(len(splits)), seed):
-            held_out[splits.tests[part.split]] = part.prob
-            stand_in += fitted.predict(Batch(score)) / len(splits)
-        return stand_in, held_out
+def facts_of_systems(parts: Sequence[JudgedRows]) -> DataFacts:
+    """The facts about the rows of one table or of two; the rates and units are those of the first system."""
+    facts = [one.facts for one in parts]
+    tables = {id(one.loaded.source): of for one, of in zip(parts, facts, strict=True)}.values()
+    return replace(
+        facts[0],
+        rows=sum(one.rows for one in tables),
+        rows_bad=sum(one.rows_bad for one in tables),
+        rows_normalised=sum(one.rows_normalised for one in tables),
+        weight_sum=sum(one.weight_sum for one in facts),
+    )
+
+
+def columns_of(odds: FloatArray) -> Sequence[FloatArray]:
+    """The log-odds of each class that has a rate: of two the positive one."""
+    return [odds] if odds.ndim == 1 else list(against_rest(odds).T)
+
+
+def samples_of(
+    known: LabelledRows, stand_ins: StandIns, every: Sequence[FloatArray], shared: Mapping[str, Any]
+) -> tuple[Sample, ...]:
+    """The sample for each class; `every` are the stand-ins of all entries, `shared` what classes have in common."""
+    if stand_ins.calibrators is None:
+        return (Sample(value=known.value, held_out=stand_ins.held_out[0], stand_in=every[0], rate=False, **shared),)
+    first = 1 if len(every) == 1 else 0  # of two classes the positive one
+    return tuple(
+        Sample(
+            value=(known.value == index).astype(np.float64), held_out=held_out, stand_in=stand_in, rate=True, **shared
+        )
+        for index, (held_out, stand_in) in enumerate(zip(stand_ins.held_out, every, strict=True), start=first)
+    )
+
+
+def shares(values: FloatArray, weight: FloatArray, binding: Binding) -> FloatArray:
+    """The weight of each class among labels; of amounts their weights."""
+    return weight if binding.regression else totals(values.astype(np.int64), weight, len(binding.classes))
+
+
+def judgement(batch: Batch, model: CalibratorModel | None, name: str) -> tuple[FloatArray, FloatArray]:
+    """The scores of rows of the table `name` as they are, or as an artifact has them; and what labels calibrate."""
+    if batch.target is not None:
+        amount = _amounts(batch, name)
+        return amount, amount
+    if model is None:
+        return raw_probabilities(batch), batch.score
+    prob = model.calibrator.predict(batch)
+    return prob, scores(prob)
+
+
+def values_of_labels(batch: Batch) -> FloatArray:
+    """The label of each row, an amount or the index of a class; NaN where there is none."""
+    if batch.target is not None:
+        return batch.target
+    if batch.label is None:
+        return np.full(len(batch), np.nan)
+    return np.where(batch.label == UNKNOWN, np.nan, batch.label)
+
+
+def is_labelled(batch: Batch) -> NDArray[np.bool_]:
+    """Whether each row has a label, and a weight above 0: others say nothing."""
+    return np.isfinite(values_of_labels(batch)) & (batch.weights > 0)
+
+
+def check_drawn(column: str | None, label_prob: FloatArray | None) -> None:
+    """Refuse probabilities with which no labelled row can have been drawn."""
+    if label_prob is None:
+        return
+    wrong = ~((label_prob > 0.0) & (label_prob <= 1.0))
+    if wrong.any():
+        raise DataError(
+            f"--label-prob: {column!r} is {label_prob[wrong][0]:g} in a row which has a label "
+            f"({wrong.sum():,} such rows)",
+            hint="a labelled row was drawn with a probability above 0 and up to 1: correct it, or empty its label",
+        )
+
+
+def check_strata(column: str, count: int, labelled: IntArray | None) -> None:
+    """Refuse strata of which some have no label; `count` is how many there are."""
+    without = count - len(np.unique([] if labelled is None else labelled))
+    if without:
+        raise DataError(
+            f"--strata: {without:,} of the {count:,} values of {column!r} have no labelled row",
+            hint="label some rows of each, or leave out --strata",
+        )
 
 
 def bound(source: Source, request: EstimateRequest, model: CalibratorModel | None) -> Binding:
@@ -212,17 +361,14 @@ def bound(source: Source, request: EstimateRequest, model: CalibratorModel | Non
     return binding
 
 
-def _amounts(batch: Batch, source: Source) -> FloatArray:
+def _amounts(batch: Batch, table: str) -> FloatArray:
     """The score of each row, a number on any scale."""
     ((name, column),) = batch.features.items()
     if column.role == "category":
-        raise DataError(f"the score {name!r} of {source.name} holds words, not numbers", hint="name another: --prob")
+        raise DataError(f"the score {name!r} of {table} holds words, not numbers", hint="name another: --prob")
     values = column.values.astype(np.float64)
-    missing = int((~np.isfinite(values)).sum())
-    if missing:
-        raise DataError(
-            f"the score {name!r} of {source.name} is missing in {missing:,} rows", hint="leave these rows out"
-        )
+    if not np.isfinite(values).all():
+        raise DataError(f"the score {name!r} of {table} is missing in some rows", hint="leave these rows out")
     return values
 
 

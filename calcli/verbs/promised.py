@@ -10,22 +10,39 @@ the calibration of the fit still holds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray, IntArray
 from calcli.decisions.policy import GroupRule, ThresholdRule
 from calcli.decisions.targets import Mask
+from calcli.errors import UsageError
+from calcli.files import as_text
 from calcli.metrics import catalog
-from calcli.metrics.base import Options, Scored
+from calcli.metrics.base import Definition, Options, Scored
 from calcli.metrics.powered import Interval
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.judged import measured_rows
+from calcli.models.moved_rates import moved_rates, off_at_fit
 from calcli.numeric.links import logit, scores, sigmoid, softmax
 from calcli.numeric.seeded import stream
 from calcli.reports.groups import TableRows
+from calcli.reports.measuring import Measurements, class_names, report_on
+from calcli.reports.schema import MetricValue, Report, ReportWarning, ScoreRow, ScoreSource, finite
+from calcli.verbs.estimate_request import EstimateRequest
+from calcli.verbs.judged_rows import JudgedRows
+
+PROMISED, MOVED = "promised", "prior shift"
+"""Methods of an estimate without labels."""
+
+ESTIMATE = "estimate"
+"""The name of an estimate among the scores of a report."""
+
+PROMISED_HOW = "expected of the calibrated probabilities, with the chance of labels and of the calibrator's fit"
 
 METRICS = ("accuracy", "nll", "brier", "auc")
 THRESHOLD = 0.5
@@ -115,3 +132,80 @@ def _numbers(label: IntArray, prob: FloatArray, weight: FloatArray | None, yes: 
     found["precision"] = hits / float(alerts.sum()) if alerts.sum() > 0 else None
     found["recall"] = hits / float(positive.sum()) if positive.sum() > 0 else None
     return found
+
+
+def promised_report(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows) -> Report:
+    """The report of rows without any label: what the scores of an artifact promise."""
+    if request.by:
+        raise UsageError("--by needs rows with labels", hint="leave it out, or give the rows of one group")
+    weight, place = rows.loaded.batch.weight, None if model.path is None else as_text(model.path)
+    found = promise(model, rows.prob, rows.loaded, weight, request.seed)
+    names = class_names(rows.binding)
+    said = {f"rate {k}": f"rate_{name}" for k, name in enumerate(names)} if len(names) > 2 else {}
+    numbers = {said.get(name, name): number for name, number in found.numbers.items()}
+    at = None if found.decided is None else f"of the decisions {found.decided}"
+    definitions = {
+        name: Definition("target", approximation=at if name in ("precision", "recall") else PROMISED_HOW)
+        for name in numbers
+    }
+    metrics = {name: MetricValue(number.value, number.lo, number.hi) for name, number in numbers.items()}
+    source = ScoreSource("artifact", path=place, method=model.method, sha256=model.sha256, fitted=model.fitted)
+    measured = Measurements(definitions, (ScoreRow(PROMISED, source, metrics),), (), ())
+    entries = [_rate_entry(name, numbers, names, len(rows.prob)) for name in numbers if name.startswith("rate")]
+    doubt = ReportWarning(
+        "promised",
+        "these numbers are promises: they hold if the calibration of the fit still holds, which nothing here shows; "
+        f"calcli evaluate LABELLED --drift {place or 'ARTIFACT'} tests it on rows with labels",
+    )
+    report = report_on("estimate", request.seed, rows.facts, rows.binding, measured, artifact=str(model.name))
+    return replace(report, warnings=(doubt, *_off(model)), estimates=tuple(as_json(entry) for entry in entries))
+
+
+def moved_report(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows) -> Report:
+    """The report of rows whose class rates have moved since the fit of an artifact."""
+    found = moved_rates(model, rows.prob, rows.loaded.batch.weight)
+    names, scores, entries = class_names(rows.binding), [], []
+    source = ScoreSource("artifact", path=None if model.path is None else as_text(model.path), method=model.method)
+    for index, name in enumerate(names):
+        if len(names) == 2 and index == 0:
+            continue
+        number = Interval(*(float(part[index]) for part in found.rates))
+        mean = float(rows.prob.mean() if rows.prob.ndim == 1 else rows.prob[:, index].mean())
+        entry = empty_entry(None, name, None, mean)
+        entry |= {**number._asdict(), "rows": len(rows.prob), "labels": 0, "p": found.p, "method": MOVED}
+        entries.append(as_json(entry))
+        value = MetricValue(number.value, number.lo, number.hi, p=found.p)
+        scores.append(ScoreRow(ESTIMATE if len(names) == 2 else name, source, {"rate": value}))
+    how = "EM of Saerens et al. (2002) if only the class rates have moved since the fit, which p is a test of"
+    measured = Measurements({"rate": Definition("target", approximation=how)}, tuple(scores), (), ())
+    report = report_on("estimate", request.seed, rows.facts, rows.binding, measured, artifact=str(model.name))
+    doubts = list(_off(model))
+    if found.contradicted:
+        said = (
+            f"the scores contradict that only the class rates have moved since the fit (p = {found.p:.2g}): label some "
+            "rows instead"
+        )
+        doubts.append(ReportWarning("prior-shift-contradicted", said))
+    return replace(report, estimates=tuple(entries), warnings=tuple(doubts))
+
+
+def _off(model: CalibratorModel) -> Iterator[ReportWarning]:
+    """The warning that an artifact was not calibrated even at its fit."""
+    if said := off_at_fit(model):
+        yield ReportWarning("off-at-fit", said)
+
+
+def _rate_entry(name: str, numbers: Mapping[str, Interval], names: Sequence[str], rows: int) -> dict[str, object]:
+    """A promised rate as an entry of the report's `estimates`."""
+    label = name.removeprefix("rate_") if name != "rate" else names[-1]
+    entry = empty_entry(None, label, None, numbers[name].value)
+    return {**entry, **numbers[name]._asdict(), "rows": rows, "labels": 0, "method": PROMISED}
+
+
+def empty_entry(
+    group: Mapping[str, str | None] | None, label: str | None, system: str | None, mean: float | None
+) -> dict[str, object]:
+    """An entry of the report's `estimates` without numbers."""
+    names = ("value", "lo", "hi", "rows", "labels", "labels_only", "scores_mean", "worth", "method", "p", "better")
+    entry: dict[str, object] = dict.fromkeys((*names, "reason"))
+    return {"group": group, "class": label, "system": system, **entry, "scores_mean": finite(mean)}

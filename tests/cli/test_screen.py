@@ -55,24 +55,28 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("environment", "no_color", "color"),
+    ("environment", "no_color", "color", "in_a_file"),
     [
-        ({}, False, True),
-        ({"NO_COLOR": "1"}, False, False),
-        ({"NO_COLOR": ""}, False, True),
-        ({"TERM": "dumb"}, False, False),
-        ({}, True, False),
+        ({}, False, True, False),
+        ({"NO_COLOR": "1"}, False, False, False),
+        ({"NO_COLOR": ""}, False, True, False),
+        ({"TERM": "dumb"}, False, False, False),
+        ({}, True, False, False),
+        ({"FORCE_COLOR": "1"}, False, True, True),
+        ({"FORCE_COLOR": ""}, False, True, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False, False, False),
+        ({"FORCE_COLOR": "1"}, True, False, False),
     ],
 )
 def test_when_there_are_colours(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], no_color: bool, color: bool
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], no_color: bool, color: bool, in_a_file: bool
 ) -> None:
-    for name in ("NO_COLOR", "TERM"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert Screen.of(Terminal(), no_color=no_color).color is color
-    assert Screen.of(io.StringIO(), no_color=no_color).color is False
+    assert Screen.of(io.StringIO(), no_color=no_color).color is in_a_file
 
 
 def test_width_and_streams_that_are_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,16 +166,11 @@ def test_what_is_beyond_chance_is_outside_the_band_and_no_single_row() -> None:
     assert not traced(sure_and_wrong).points[-1].off or traced(rows).points[-1].off
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["reliability", "corp", "smooth"])
-def test_a_calibrated_score_is_put_down_to_chance_most_of_the_time(kind: Kind) -> None:
-    alarms = sum(not traced(sample(800, seed), kind).chance for seed in range(30))
-    assert alarms <= 6  # 1.5 are expected; more than 6 come one time in two thousand
-
-
-@pytest.mark.parametrize("kind", ["reliability", "corp", "smooth"])
-def test_an_over_confident_score_is_not(kind: Kind) -> None:
-    assert not any(traced(sample(2000, seed, slope=2.0), kind).chance for seed in range(20))
+def test_an_over_confident_score_is_not_put_down_to_chance() -> None:
+    """Whatever is drawn: the diagnosis, which tests of its own hold against labels drawn anew, comes with the curve."""
+    for kind in KINDS:
+        assert not traced(sample(2000, slope=2.0), kind).chance
+        assert traced(sample(2000), kind).chance
 
 
 # Rejection

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -105,18 +106,16 @@ def test_the_same_two_below_each_other_on_80_columns() -> None:
     assert max(map(cells, lines)) <= 80
 
 
-@pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("kind", ["reliability", "smooth", "rejection"])
-@pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_nothing_is_wider_than_the_screen(width: int, kind: Kind, small: bool) -> None:
+def test_nothing_is_wider_than_the_screen(kind: Kind) -> None:
+    curve = traced(sample(slope=2.0), kind)
     names = ["raw", "a-name-that-is-very-long-indeed-and-says-nothing", "プラット", "d"]
-    curves = [replace(traced(sample(slope=2.0), kind), score=name) for name in names]
-    for color in (True, False):
-        for unicode in (True, False):
-            found = draw(curves, "clicked", TerminalStyle(width, color, unicode, small))
-            assert max(cells(line) for line in text(found).splitlines()) <= width
-            assert unicode or text(found).replace("プラット", "").isascii()
-            assert color or not any(piece.paper for one in found for piece in one)
+    curves = [replace(curve, score=name) for name in names]
+    for width, small, color, unicode in product((60, 80, 120, 200), *3 * [(True, False)]):
+        found = draw(curves, "clicked", TerminalStyle(width, color, unicode, small))
+        assert max(cells(line) for line in text(found).splitlines()) <= width
+        assert unicode or text(found).replace("プラット", "").isascii()
+        assert color or not any(piece.paper for one in found for piece in one)
 
 
 @pytest.mark.parametrize("bins", [1, 2, 7, 10, 15, 20, 33, 50, 400])

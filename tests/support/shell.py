@@ -72,7 +72,7 @@ def run(command: str, place: Path) -> subprocess.CompletedProcess[str]:
 
 def environment(**more: str) -> dict[str, str]:
     """That of this process, without what changes how calcli or Python print."""
-    dropped = {"PYTHONUNBUFFERED", "NO_COLOR", "COLUMNS", "PYTHONWARNINGS"}
+    dropped = {"PYTHONUNBUFFERED", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONWARNINGS"}
     kept = {key: value for key, value in os.environ.items() if key not in dropped and not key.startswith("CALCLI_")}
     return {**kept, "PYTHONPATH": str(ROOT), **more}
 

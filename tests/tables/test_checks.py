@@ -459,7 +459,7 @@ def test_what_parts_count_adds_up() -> None:
         count = Count("t", keep_going=False)
         count.see(encoded(part, bound))
         whole += count
-    assert (whole.tally.rows, whole.tally.rows_bad) == (5, 3)
+    assert (whole.rows, whole.rows_bad) == (5, 3)
     reasons = r"the score is missing: 2, the score is infinite: 1"
     with pytest.raises(DataError, match=rf"^t has 3 bad rows of 5 \({reasons}\);"):
         whole.judge()

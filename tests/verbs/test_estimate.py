@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 import calcli
 from calcli.cli.main import main
 from calcli.errors import DataError, UsageError
+from calcli.metrics.powered import Sample, powered
 from calcli.numeric.binomial import score_interval
 from calcli.reports.schema import Report
+from calcli.verbs import judged_sums
 from calcli.verbs.label_plan import Variances, draw, inclusion, planned
 from tests.support.reports import REPORT_SCHEMA
+from tests.support.spark import assert_near
 
 ROWS, LABELS = 3000, 300
 
@@ -147,6 +150,101 @@ def test_labels_that_were_drawn_with_known_probabilities_are_weighed() -> None:
     assert naive["labels_only"]["lo"] > truth  # the labels are mostly of rows that the judge calls positive
 
 
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table in several files, which are read in several chunks, with amounts as labels and scores far from 0."""
+    folder, rng, rows = tmp_path_factory.mktemp("graded"), np.random.default_rng(11), 6000
+    score = 500 + 20 * rng.normal(size=rows)
+    drawn_with = np.where(score > 510, 0.3, 0.1)
+    columns = {
+        "prob": score,
+        "grade": 0.2 * score + rng.normal(size=rows),
+        "w": rng.choice([0.0, 0.5, 2.0], rows),
+        "p": drawn_with,
+        "high": score > 510,
+        "unit": rng.integers(0, 1500, rows),
+        "task": rng.choice(["art", "law"], rows),
+        "known": rng.random(rows) < drawn_with,
+    }
+    frame = pl.DataFrame(columns).with_columns(label=pl.when("known").then("grade"))
+    for place, part in enumerate(frame.iter_slices(1700)):
+        part.write_parquet(folder / f"{place}.parquet")
+    return folder
+
+
+def whole_sample(frame: pl.DataFrame, given: dict[str, str]) -> Sample:
+    """The sample in which every row is an entry."""
+    weight = frame["w"].to_numpy() if "weight" in given else None
+    known = frame["known"].to_numpy() & (True if weight is None else weight > 0)
+    some = frame.filter(known)
+    return Sample(
+        labelled=np.flatnonzero(known),
+        value=some["label"].to_numpy(),
+        held_out=some["prob"].to_numpy(),
+        stand_in=frame["prob"].to_numpy(),
+        rate=False,
+        weight=weight,
+        label_prob=some["p"].to_numpy() if "label_prob" in given else None,
+        strata=frame["high"].to_numpy().astype(int) if "strata" in given else None,
+        units=frame["unit"].to_numpy() if "resample_by" in given else None,
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"weight": "w"},
+        {"strata": "high"},
+        {"weight": "w", "label_prob": "p"},
+        {"resample_by": "unit"},
+        {"weight": "w", "strata": "high", "resample_by": "unit"},
+    ],
+)
+def test_sums_over_rows_without_labels_are_as_good_as_the_rows(graded: Path, given: dict[str, str]) -> None:
+    frame = pl.read_parquet(graded / "*.parquet")
+    found = calcli.estimate(graded, prob="prob", label="label", task="regression", by=("task",), **given).estimates
+    parts = [frame, frame.filter(pl.col("task") == "art"), frame.filter(pl.col("task") == "law")]
+    for entry, part in zip(found, parts, strict=True):
+        expected = powered(whole_sample(part, given))
+        assert (entry["rows"], entry["labels"]) == (expected.rows, expected.labels)
+        for name in ("value", "lo", "hi", "worth"):
+            assert entry[name] == pytest.approx(getattr(expected, name), rel=1e-9)
+        assert entry["labels_only"]["lo"] == pytest.approx(expected.labels_only.lo, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"by": ("task", "id_in_ten")},
+        {"resample_by": "unit", "by": ("task",)},
+        {"strata": "task", "weight": "id_in_ten"},
+        {"weight": "id_in_ten", "weight_kind": "counts"},
+    ],
+)
+def test_rates_from_sums_are_those_of_all_rows_at_once(tmp_path: Path, given: dict[str, object]) -> None:
+    """With --width all rows are held; a text file has groups and units that are numbers."""
+    frame = judged(0.3, 12).with_columns(id_in_ten=pl.col("id") % 4, unit=pl.col("id") // 3)
+    frame.write_csv(tmp_path / "rows.csv")
+    words = {"prob": "prob", "label": "label", **given}
+    sums, rows = (calcli.estimate(tmp_path / "rows.csv", width=width, **words).to_json() for width in (None, 0.01))
+    for key in ("estimates", "groups", "scores", "data", "binding", "warnings"):
+        assert_near(sums[key], rows[key], rel=1e-9)
+
+
+def test_units_without_labels_share_buckets_where_they_are_many(graded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The estimate is the same, and its interval as wide up to chance."""
+    words = {"prob": "prob", "label": "label", "task": "regression", "resample_by": "unit"}
+    (apart,) = calcli.estimate(graded, **words).estimates
+    monkeypatch.setattr(judged_sums, "MOST_UNITS", 100)
+    monkeypatch.setattr(judged_sums, "UNITS", 256)
+    monkeypatch.setattr(judged_sums, "FEWEST_BUCKETS", 256)
+    (shared,) = calcli.estimate(graded, **words).estimates
+    assert shared["value"] == pytest.approx(apart["value"], rel=1e-9)
+    assert shared["lo"] != apart["lo"]
+    assert shared["hi"] - shared["lo"] == pytest.approx(apart["hi"] - apart["lo"], rel=0.05)
+
+
 def test_two_systems_are_compared_on_their_items(tmp_path: Path) -> None:
     one, other = judged(0.1, 7), judged(0.25, 8)
     both = pl.concat([one.with_columns(system=pl.lit("old")), other.with_columns(system=pl.lit("new"))])
@@ -193,7 +291,7 @@ def without_a_label(frame: pl.DataFrame) -> pl.DataFrame:
         ),
         (lambda f: f.with_columns(label=pl.col("label") * 3.5), {}, "for the mean of a number: --task regression"),
         (lambda f: f.filter(pl.col("label") != 1), {}, "one class only: 0; if there is another one, name both"),
-        (lambda f: f.with_columns(p=0.0), {"label_prob": "p"}, "'p' is 0 in row .* which has a label"),
+        (lambda f: f.with_columns(p=0.0), {"label_prob": "p"}, "'p' is 0 in a row which has a label"),
         (
             lambda f: f.with_columns(s=pl.col("label").is_null()),
             {"strata": "s"},
