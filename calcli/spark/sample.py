@@ -134,7 +134,7 @@ class MeasuredOthers:
         count, batch, binding = self.count, loaded.batch, loaded.binding
         share = self.total.weight + class_weights(batch.labels, batch.weight, len(binding.classes))
         rows, bad, normalised = count.facts
-        sampled = (loaded.rows + loaded.copies, loaded.rows_bad, loaded.rows_normalised)
+        sampled = loaded.tally.facts
         counts = (rows + sampled[0], bad + sampled[1], normalised + sampled[2])
         return facts_of(loaded.source, binding, counts, share, batch.units)
 
