@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+import calcli
 
 settings.register_profile(
     "busy",  # whatever else the machine does; CALCLI_FUZZ=N draws so many other examples in each run
@@ -17,6 +23,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("busy")
+if "CALCLI_FUZZ" not in os.environ:
+    with suppress(ImportError):
+        from hypothesis.internal.conjecture import providers
+
+        # Constants of our code are not drawn: they would be those of the modules that a process has imported by then,
+        # so that examples would depend on which tests it has run before.
+        providers.is_local_module_file = lambda _: False
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support.differences import pytest_terminal_summary  # noqa: E402, F401 a hook of pytest
@@ -30,3 +43,19 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("train.parquet").write_bytes(parquet_of_clicks(0))
     Path("test.parquet").write_bytes(parquet_of_clicks(1))
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def fit_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
+    """Fits the rows of a file as `calcli.fit` does; the artifact of a fit that was made before is copied."""
+    made: dict[str, Path] = {}
+
+    def fit(file: str, output: str, **how: str) -> None:
+        key = f"{file} {output} {how} {hashlib.sha256(Path(file).read_bytes()).hexdigest()}"
+        if key in made:
+            shutil.copytree(made[key], output)
+        else:
+            calcli.fit(file, output=output, **how)
+            made[key] = shutil.copytree(output, tmp_path_factory.mktemp("once") / "kept")
+
+    return fit
