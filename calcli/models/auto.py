@@ -12,9 +12,9 @@ calibration by the Brier score in 56 %.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ from calcli.models.model_selection import (
     IDENTITY,
     OUT_OF_TIME,
     Choice,
+    Outcome,
     criterion,
     criterion_rows,
     cross_validate,
@@ -51,6 +52,13 @@ EVIDENCE = 3.0
 20 times the root of K - 1: what methods fit grows with the classes, and so does what they owe to luck. Of tables whose
 scores are calibrated one in 100 reaches that, with real features two: weights that follow from other rows leave little
 to luck. The best of all methods by itself reaches it in five."""
+
+TWICE = 0.75
+"""The share of this evidence that is enough as a mean over two deals of the rows into folds. One deal of calibrated
+scores adds -0.7 nats with a standard deviation of 1.2, and half of this variance is luck of the folds."""
+
+FEW = 2000
+"""Up to so many rows, what one deal leaves undecided is dealt again: more rows have less luck, and cost more."""
 
 OFF = 0.005
 """Where the joint test of the scores as they are has a p-value up to this, they are known to be wrong, and any evidence
@@ -81,6 +89,9 @@ class MethodSelection:
     left out together: a mixture is judged in each part by the weights that follow from the others.
     """
 
+    again: MethodSelection | None = None
+    """The same methods, where the rows were dealt into other folds."""
+
     def __init__(
         self, prob: Mapping[str, FloatArray], rows: Batch, part: IntArray, metric: MetricSpec, most: int
     ) -> None:
@@ -89,12 +100,36 @@ class MethodSelection:
         self._weights: dict[int | None, dict[str, float]] = {}
 
     @cached_property
+    def _evidence(self) -> Evidence:
+        """What the pool adds by these folds."""
+        return self._gain(self._pooled)
+
+    @cached_property
     def _asked(self) -> float:
-        """The nats that the pool must add."""
+        """The nats that the pool must add by a single deal."""
         raw = Scored(self.labels, self.prob[IDENTITY], self.weight, units=self._units)
         if joint_test(GapSums.of(raw.top).compact()).p <= OFF:
             return 0.0
-        return EVIDENCE + (0.0 if raw.binary else 0.5 * math.log(raw.classes - 1))
+        return self._evidence.effect * (EVIDENCE + (0.0 if raw.binary else 0.5 * math.log(raw.classes - 1)))
+
+    @property
+    def _least(self) -> float:
+        """The nats that the pool must add by these folds, given what it adds by others."""
+        if self.again is None:
+            return self._asked
+        return max(0.0, 2.0 * TWICE * self._asked - self.again._evidence.nats)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether other folds could turn the choice: the pool is better by these, and not by twice what is asked."""
+        return 0.0 < self._evidence.nats < 2.0 * self._asked
+
+    def among(self, names: Collection[str]) -> MethodSelection:
+        """The selection among these methods."""
+        prob = {name: one for name, one in self.prob.items() if name in names}
+        found = MethodSelection(prob, self._rows, self._part, self._metric, self._most)
+        found.again = None if self.again is None else self.again.among(names)
+        return found
 
     def choose(self) -> Chosen:
         """The simplest method that is as good as the pool, else the pool.
@@ -102,22 +137,17 @@ class MethodSelection:
         No calibration, unless the pool makes the labels so many times as likely as `EVIDENCE` says, or likelier at all
         where the scores are known to be wrong.
         """
-        scored = {
-            name: Scored(self.labels, prob, self.weight)
-            for name, prob in (*self.prob.items(), (pool.POOL, self._pooled()))
-        }
-        evidence = self._evidence(scored[pool.POOL], scored[IDENTITY])
-        losses = {name: criterion_rows(self._metric, one) for name, one in scored.items()}
-        mean = {name: float(np.average(loss, weights=self.weight)) for name, loss in losses.items()}
+        losses = {name: self._losses(prob) for name, prob in (*self.prob.items(), (pool.POOL, self._pooled))}
+        mean = {name: self._mean(loss) for name, loss in losses.items()}
         best = min(self.prob, key=lambda name: mean[name])
         if set(self.prob) == {IDENTITY}:
             why = "nothing was compared: no method but no calibration had a result"
             return Chosen(IDENTITY, {IDENTITY: 1.0}, IDENTITY, why)
-        if evidence.nats <= 0.0 or evidence.nats < self._asked * evidence.effect:
+        if self._evidence.nats <= 0.0 or self._evidence.nats < self._least:
             return Chosen(IDENTITY, {IDENTITY: 1.0}, best, self._nothing(mean, best))
         for name in self.prob:
             lead, error = gap(losses[name], losses[pool.POOL], self.weight, self._units)
-            if lead <= STANDARD_ERRORS * error and self._lost(name) <= SHARE * evidence.nats:
+            if lead <= STANDARD_ERRORS * error and self._lost(name) <= SHARE * self._evidence.nats:
                 return Chosen(name, {name: 1.0}, best, self._single(name, mean))
         return Chosen(pool.POOL, self._weigh(None), best, self._mixture(mean, best))
 
@@ -128,12 +158,9 @@ class MethodSelection:
         """
         if purpose is None and not simple:
             return self, self.choose(), None
-        able = {
-            name: prob
-            for name, prob in self.prob.items()
-            if purpose is None or catalog.find(name).can(purpose, self._rows.classes)
-        }
-        limited = MethodSelection(able, self._rows, self._part, self._metric, self._most)
+        classes = self._rows.classes
+        able = {name for name in self.prob if purpose is None or catalog.find(name).can(purpose, classes)}
+        limited = self.among(able)
         chosen = limited.choose()
         # A mixture of calibrators is fitted from no sums, whatever its members are fitted from.
         if chosen.name == pool.POOL and (simple or purpose == "spark"):
@@ -166,27 +193,23 @@ class MethodSelection:
 
     def least_gain(self, chosen: Chosen) -> float:
         """By how much the mean log-loss had to be lower: what the pool had to spare less than it is."""
-        none = Scored(self.labels, self.prob[IDENTITY], self.weight)
-        of_chosen, of_pool = (
-            self._evidence(Scored(self.labels, prob, self.weight), none)
-            for prob in (self.predicted(chosen), self._pooled())
-        )
-        return (of_chosen.nats - of_pool.nats + self._asked * of_pool.effect) / none.total_weight
+        nats = self._gain(self.predicted(chosen)).nats - self._evidence.nats + self._least
+        return nats / (len(self.labels) if self.weight is None else float(self.weight.sum()))
 
-    def _evidence(self, scored: Scored, none: Scored) -> Evidence:
-        return Evidence.of(
-            log_loss(none.prob, none.label) - log_loss(scored.prob, scored.label), self.weight, self._units
-        )
+    def _gain(self, prob: FloatArray) -> Evidence:
+        gain = log_loss(self.prob[IDENTITY], self.labels) - log_loss(prob, self.labels)
+        return Evidence.of(gain, self.weight, self._units)
 
     def _lost(self, name: str) -> float:
         """By how many nats the labels would be less likely with this method than with the pool, were the pool right."""
-        lost = divergence(self._pooled(), self.prob[name])
+        lost = divergence(self._pooled, self.prob[name])
         return float(lost.sum() if self.weight is None else self.weight @ lost)
 
     def predicted(self, chosen: Chosen) -> FloatArray:
         """The held-out predictions of what is chosen; those of the pool by weights that follow from other rows."""
-        return self._pooled() if chosen.name == pool.POOL else self.prob[chosen.name]
+        return self._pooled if chosen.name == pool.POOL else self.prob[chosen.name]
 
+    @cached_property
     def _pooled(self) -> FloatArray:
         """Each part mixed with the weights that follow from the others."""
         pooled = np.empty(self.prob[IDENTITY].shape)
@@ -304,23 +327,17 @@ def select(
     candidates, not_installed = catalog.installed(
         {spec: spec.as_member(recipe.resolve(spec)) for spec in asked}, len(batch.features), sides.roles
     )
-    outcomes = cross_validate(
-        candidates,
-        rows,
-        splits,
-        budget=recipe.budget,
-        seed=seed,
-        listener=listener,
-        sides=sides,
-        settle=True,
-        post_processing=post_processing,
-    )
+    compare = partial(cross_validate, seed=seed, listener=listener, sides=sides, post_processing=post_processing)
+    outcomes = compare(candidates, rows, splits, budget=recipe.budget, settle=True)
     if pooled and (failed := [one for one in outcomes if one.status == "failed"]):
         raise FitError(f"{failed[0].spec.name}: {failed[0].reason}")
-    prob = {one.spec.name: one.predicted.prob for one in outcomes if one.predicted is not None}
-    held = rows.take(splits.predicted)
-    most = int(number(of_pool, "most"))
-    every = MethodSelection(prob, held, _parts(splits, held, seed), criterion(recipe.criterion), most)
+    held, metric, most = rows.take(splits.predicted), criterion(recipe.criterion), int(number(of_pool, "most"))
+    every = MethodSelection(_predicted(outcomes), held, _parts(splits, held, seed), metric, most)
+    if not pooled and recipe.budget is None and splits.partition and len(held) <= FEW and every.undecided:
+        settled = {one.spec: {**candidates[one.spec], **one.fitted.settings} for one in outcomes if one.fitted}
+        others = split_rows(len(rows), holdout, seed + 1, rows.units)
+        again = _predicted(compare(settled, rows, others, budget=None))
+        every.again = MethodSelection(again, held, _parts(others, held, seed), metric, most)
 
     # The choice, and its calibrator of all rows.
     contest, chosen, cost = every, every.pool(), None
@@ -329,7 +346,7 @@ def select(
     members = {one.spec.name: one.fitted for one in outcomes if one.fitted is not None}
     params: Params
     if chosen.name == pool.POOL:
-        losses = pool.held_out_losses(prob, chosen.weights, held.labels, held.weight)
+        losses = pool.held_out_losses(every.prob, chosen.weights, held.labels, held.weight)
         state = pool.mixture(members, chosen.weights, losses)
         fitted = FittedMethod(catalog.find(pool.POOL), batch.classes, len(rows), state, post_processing)
         params = {**fitted.spec.resolve(), **fitted.settings, "most": most}
@@ -341,17 +358,12 @@ def select(
     compared[compared] = splits.predicted
     kept = fitted if rows is batch else None
     least = None if pooled or chosen.name == IDENTITY else contest.least_gain(chosen)
-    return Selection(
-        None if pooled else choice,
-        fitted.spec,
-        params,
-        kept,
-        holdout,
-        compared,
-        contest.predicted(chosen),
-        splits.folds,
-        least,
-    )
+    predicted = contest.predicted(chosen)
+    return Selection(choice, fitted.spec, params, kept, holdout, compared, predicted, splits.folds, least)
+
+
+def _predicted(outcomes: Sequence[Outcome]) -> dict[str, FloatArray]:
+    return {one.spec.name: one.predicted.prob for one in outcomes if one.predicted is not None}
 
 
 def _parts(splits: Splits, held: Batch, seed: int) -> IntArray:

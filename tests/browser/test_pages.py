@@ -16,12 +16,15 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import calcli
 from calcli.cli.main import main
 from calcli.diagrams.charts import decision_charts
-from calcli.diagrams.page import charts, document, slider
+from calcli.diagrams.curve_builder import CurveBuilder
+from calcli.diagrams.page import charts, document, figures, slider, switches
+from calcli.metrics.base import Scored
 from tests.support.decisions import CHOSEN, counted
 from tests.support.shell import HANGS, ROOT
 
@@ -120,6 +123,26 @@ def test_pages(tmp_path: Path) -> None:
         assert max(found["widths"]) <= width, kind
         assert min(found["figures"]) >= 1, kind
         assert found["tips"] >= len(found["figures"]) - 1 > 0, kind
+
+
+PRESS = """<script>
+const shown = () => [...document.querySelectorAll("figure")].filter((one) => one.getClientRects().length).length;
+const said = [shown()];
+for (const button of document.querySelectorAll("button[value$='age = 2']")) button.click();
+said.push(shown());
+document.body.innerHTML = "<pre id='found'></pre>";
+document.querySelector("#found").textContent = JSON.stringify(said);
+</script></body>"""
+
+
+def test_a_chart_whose_scores_are_all_switched_off_is_hidden(tmp_path: Path) -> None:
+    label, prob = np.array([0, 1] * 20), np.linspace(0.1, 0.9, 40)
+    builder = CurveBuilder(["raw", "new"], ["0", "1"], ("benefit",), groups=["age = 1", "age = 2"])
+    builder.add([Scored(label, prob), Scored(label, prob[::-1])] * 2)
+    body = switches(builder.curves()) + figures(builder.curves(), "label", "none")
+    page = tmp_path / "page.html"
+    page.write_text(document("Charts", "", body).replace("</body>", PRESS))
+    assert printed(page, tmp_path) == [4, 2]  # net benefit, and its difference, of each group
 
 
 MOVE = """<script>

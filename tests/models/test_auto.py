@@ -63,6 +63,27 @@ def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sizes == [500]
 
 
+@pytest.mark.parametrize(("how", "few", "dealt"), [({}, 300, 2), ({}, 299, 1), ({"budget": 60.0}, 300, 1)])
+def test_what_is_undecided_is_dealt_again(
+    how: dict[str, Any], few: int, dealt: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where rows are few, once and with the settings that are known; every gain is undecided if much is asked for."""
+    seen = []
+    run = selection.cross_validate
+
+    def watch(candidates, batch, splits, **options):
+        seen.append((splits.folds.fold_of, options.get("settle", False)))
+        return run(candidates, batch, splits, **options)
+
+    monkeypatch.setattr(selection, "cross_validate", watch)
+    monkeypatch.setattr(selection, "EVIDENCE", 1e6)
+    monkeypatch.setattr(selection, "OFF", 0.0)
+    monkeypatch.setattr(selection, "FEW", few)
+    assert calcli.fit(clicks(300), **how).report.chosen == "identity"
+    assert [settle for _, settle in seen] == [True, False][:dealt]
+    assert (np.diff([fold for fold, _ in seen], axis=0) != 0).any(axis=1).all()
+
+
 @pytest.mark.parametrize(("rows", "holdout"), [(200, "cv:5"), (300, "cv:3"), (400, "0.2")])
 def test_the_more_rows_the_fewer_folds(rows: int, holdout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same of a method that chooses its settings by the rows that are held out; others are cheap enough."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray
 from calcli.metrics import catalog as metrics
-from calcli.models.auto import EVIDENCE, STANDARD_ERRORS, MethodSelection
+from calcli.models.auto import EVIDENCE, STANDARD_ERRORS, TWICE, MethodSelection
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import folds
 
@@ -87,6 +87,25 @@ def test_of_few_rows_the_luckiest_method_is_not_taken() -> None:
     assert chosen.name == "pool"
     lead = log_loss(prob[chosen.best], label) - log_loss(found.predicted(chosen), label)
     assert lead.mean() < STANDARD_ERRORS * lead.std() / np.sqrt(150)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(0.6, 0.8), (0.65, 0.7), (0.6, 0.55), (0.7, 0.45), (0.5, 0.9), (0.9, 0.3)]
+)
+def test_what_two_deals_add_is_weighed_together(first: float, second: float) -> None:
+    """Each label has the probability `first` where it had one half, and `second` where rows are in other folds."""
+    label = np.arange(16) // 2 % 2
+
+    def dealt(right: float) -> tuple[MethodSelection, float]:
+        prob = {"identity": np.full(16, 0.5), "platt": np.where(label == 1, right, 1.0 - right)}
+        found = MethodSelection(prob, Batch(np.zeros(16), label), np.arange(16) % 2, metrics.find("nll"), 5)
+        mixed = found.predicted(found.pool())
+        return found, float((np.log(2.0) - log_loss(mixed, label)).sum())
+
+    (found, nats), (found.again, others) = dealt(first), dealt(second)
+    assert found.undecided == (0.0 < nats < 2.0 * EVIDENCE)
+    assert (found.choose().name != "identity") == (nats > 0.0 and (nats + others) / 2.0 >= TWICE * EVIDENCE)
+    assert found.least_gain(found.pool()) == pytest.approx(max(0.0, 2.0 * TWICE * EVIDENCE - others) / 16)
 
 
 def halves() -> tuple[np.random.Generator, Batch, FloatArray, NDArray[np.bool_]]:
