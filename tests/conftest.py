@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import os
+import hashlib
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "busy",  # whatever else the machine does; CALCLI_FUZZ=N draws so many other examples in each run
-    max_examples=int(os.environ.get("CALCLI_FUZZ", "50")),
-    deadline=None,
-    derandomize="CALCLI_FUZZ" not in os.environ,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("busy")
+import calcli
+
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support.differences import pytest_terminal_summary  # noqa: E402, F401 a hook of pytest
-from tests.support.samples import parquet_of_clicks  # noqa: E402 only now are its assertions rewritten
+from tests.support.drawing import draw_examples  # noqa: E402 only now are assertions rewritten
+from tests.support.samples import parquet_of_clicks  # noqa: E402
+
+draw_examples()
 
 
 @pytest.fixture
@@ -30,3 +27,19 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("train.parquet").write_bytes(parquet_of_clicks(0))
     Path("test.parquet").write_bytes(parquet_of_clicks(1))
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def fit_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
+    """Fits the rows of a file as `calcli.fit` does; the artifact of a fit that was made before is copied."""
+    made: dict[str, Path] = {}
+
+    def fit(file: str, output: str, **how: str) -> None:
+        key = f"{file} {output} {how} {hashlib.sha256(Path(file).read_bytes()).hexdigest()}"
+        if key in made:
+            shutil.copytree(made[key], output)
+        else:
+            calcli.fit(file, output=output, **how)
+            made[key] = shutil.copytree(output, tmp_path_factory.mktemp("once") / "kept")
+
+    return fit

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.support.shell import ROOT
 
@@ -77,3 +80,11 @@ def test_tests_that_the_docs_name_are_there() -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         for name in re.findall(r"`(tests/[\w/.]+)`", page.read_text()):
             assert (ROOT / name).exists(), f"{page.name}: {name}"
+
+
+@pytest.mark.skipif("CALCLI_FUZZ" in os.environ, reason="new examples are asked for")
+def test_examples_do_not_depend_on_the_modules_that_a_process_has_imported() -> None:
+    """Hypothesis would draw the constants in them: tests/conftest.py keeps it from that."""
+    providers = pytest.importorskip("hypothesis.internal.conjecture.providers")
+    of_our_code = getattr(providers, "_get_local_constants", set)
+    assert len(of_our_code()) == 0

@@ -1,4 +1,5 @@
-"""The goals of `evaluate`: its metrics beside scikit-learn's, the bootstrap, and the memory that rows cost.
+"""The goals of `evaluate`: its metrics beside scikit-learn's, the bootstrap, and the memory that rows cost; `estimate`
+beside it on the same file, in which one row in 5,000 has a label for it.
 
 ``python benchmarks/speed/evaluate.py [--rows N] [--runs N] [--quick]`` writes Markdown. Metrics run in turn with
 scikit-learn's on the same arrays; the table shows medians and the ratio of the medians. Memory is the greatest of a
@@ -29,6 +30,9 @@ from calcli.metrics.bootstrap import bootstrap
 TOGETHER = 1_000_000
 """Rows that are made at a time."""
 
+LABELLED = 5_000
+"""One row of so many has a label for `estimate`."""
+
 
 def rows_of(count: int, seed: int = 0) -> tuple[FloatArray, IntArray]:
     """Log-odds of clicks, and labels that they overestimate."""
@@ -38,11 +42,13 @@ def rows_of(count: int, seed: int = 0) -> tuple[FloatArray, IntArray]:
 
 
 def write_table(path: Path, rows: int) -> None:
-    schema = pa.schema({"logit": pa.float64(), "label": pa.int8()})
+    schema = pa.schema({"logit": pa.float64(), "label": pa.int8(), "known": pa.int8()})
     with pq.ParquetWriter(path, schema) as writer:
         for seed, start in enumerate(range(0, rows, TOGETHER)):
             z, label = rows_of(min(TOGETHER, rows - start), seed)
-            writer.write_table(pa.table({"logit": z, "label": label.astype(np.int8)}))
+            label = label.astype(np.int8)
+            known = pa.array(label, mask=np.arange(len(label)) % LABELLED > 0)
+            writer.write_table(pa.table({"logit": z, "label": label, "known": known}))
 
 
 def peers(label: IntArray, prob: FloatArray) -> None:
@@ -87,13 +93,13 @@ def resampled(rows: int, replicates: int, runs: int) -> str:
     return f"| {replicates:,} resamples of the default metrics, {rows:,} rows | {took:.1f} s | | (goal 20 s) |"
 
 
-def memory(rows: int) -> str:
+def memory(rows: int, *words: str) -> str:
     with tempfile.TemporaryDirectory() as name:
         table = Path(name) / "table.parquet"
         write_table(table, rows)
-        timing = timed([CALCLI, "evaluate", "-q", table])
+        timing = timed([CALCLI, words[0], "-q", table, *words[1:]])
     each = timing.peak_mib * 2**20 / rows
-    return f"| `evaluate`, {rows:,} rows | {timing.wall:.1f} s | {timing.peak_mib:.0f} MiB | {each:.0f} |"
+    return f"| `{words[0]}`, {rows:,} rows | {timing.wall:.1f} s | {timing.peak_mib:.0f} MiB | {each:.0f} |"
 
 
 def main() -> None:
@@ -108,7 +114,8 @@ def main() -> None:
     )
     print("| | wall | peak | bytes a row |\n| --- | --- | --- | --- |")
     for share in (10, 25, 50, 60):  # first: a process starts with the peak of the one that it was forked from
-        print(memory(rows * share // 10), flush=True)
+        print(memory(rows * share // 10, "evaluate", "--label", "label"), flush=True)
+    print(memory(rows, "estimate", "--label", "known"), flush=True)
     print("\n| | calcli | scikit-learn | ratio |\n| --- | --- | --- | --- |")
     print(metrics_beside_peers(rows, runs), flush=True)
     print(resampled(*((10_000, 50) if given.quick else (100_000, 1000)), runs), flush=True)

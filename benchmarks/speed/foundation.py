@@ -26,6 +26,8 @@ CARDINALITIES = (7, 4700, 26, 5, 2600, 68, 170)
 COPY = "import sys, polars; polars.scan_parquet(sys.argv[1]).sink_parquet(sys.argv[2])"
 CALCLI = Path(sysconfig.get_path("scripts")) / "calcli"
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installation has its bytecode: to make it anew takes .4 s
+
 
 @dataclass(frozen=True)
 class Timing:

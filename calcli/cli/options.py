@@ -447,8 +447,8 @@ ENGINE = output(
 MASTER = output("--master URL", "The URL of the Spark cluster, such as spark://HOST:7077 or sc://HOST:15002.")
 SAMPLE = output(
     "--sample ROWS",
-    "With --engine spark: the number of rows to fit on; all others measure the fit. By default a million; methods that "
-    "need only sums over the rows (`calcli methods NAME`) use all rows.",
+    "With --engine spark: the number of rows to fit on; all others measure the fit. By default a million, to fit "
+    "effects ten; methods that need only sums over the rows (`calcli methods NAME`) use all rows.",
     bounds=(1, 2**31 - 1),
 )
 

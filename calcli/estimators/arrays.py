@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
 from calcli.errors import DataError
-from calcli.tables.binding_types import Binding, Flags, Label, ScaleKind
+from calcli.tables.binding_types import Flags, Label, ScaleKind
 from calcli.tables.labels import class_text
-from calcli.tables.score_arrays import columns_of, score_columns
+from calcli.tables.score_arrays import score_columns
 from calcli.tables.source import open_source
 from calcli.tables.weights import WeightKind
 
@@ -153,11 +153,6 @@ def check_length(name: str, length: int, rows: int) -> None:
     """Refuse an array that is not as long as there are rows."""
     if length != rows:
         raise DataError(f"there are {rows:,} rows, and {name} has {length:,}: inconsistent numbers of samples")
-
-
-def table_to_predict(scores: FloatArray, features: object, binding: Binding) -> pl.DataFrame:
-    """The table that a fitted model reads; scores by class are in the order of `index_order`."""
-    return with_columns(feature_table(features, len(scores)), columns_of(scores, binding))
 
 
 def by_class(prob: FloatArray) -> FloatArray:

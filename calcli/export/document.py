@@ -17,25 +17,6 @@ import polars as pl
 
 from calcli import expressions as terms
 from calcli.export.subexpressions import inputs, steps, tested_values
-from calcli.expressions import (
-    Among,
-    Arithmetic,
-    Choice,
-    Compared,
-    Condition,
-    Every,
-    Function,
-    Input,
-    Inputs,
-    Lookup,
-    Missing,
-    Number,
-    Some,
-    Steps,
-    Switch,
-    Term,
-    Terms,
-)
 from calcli.numeric.links import sigmoid, softmax
 from calcli.numeric.seeded import stream
 from calcli.state import Json
@@ -51,13 +32,13 @@ _MOST = sys.float_info.max
 class TableInputs:
     """The terms in which a calibrator reads a table."""
 
-    score: Terms
+    score: terms.Terms
     """The log-odds, or a logit for each class; null where the row is bad."""
 
-    features: Inputs
+    features: terms.Inputs
     """By name."""
 
-    valid: Condition
+    valid: terms.Condition
     """Whether a row can be calibrated."""
 
 
@@ -68,29 +49,29 @@ def table_inputs(binding: Binding) -> TableInputs:
     score = tuple(terms.choose(valid, one, None) for one in _score(values, binding))
     # Unsigned integers may be too large for the type that whole numbers have in databases.
     whole = {one.name for one in binding.features if one.whole and one.dtype != "UInt64"}
-    features = {one.name: Input(one.name, one.role, one.name in whole) for one in binding.features}
+    features = {one.name: terms.Input(one.name, one.role, one.name in whole) for one in binding.features}
     return TableInputs(score, features, valid)
 
 
-def _column(name: str) -> Term:
+def _column(name: str) -> terms.Term:
     """The number in a column; of ``minus(COLUMN)`` that with the other sign."""
     call = call_in(name)
-    return -1.0 * Input(call[1]) if call is not None and call[0] == "minus" else Input(name)
+    return -1.0 * terms.Input(call[1]) if call is not None and call[0] == "minus" else terms.Input(name)
 
 
-def _validity(values: Terms, binding: Binding) -> Condition:
+def _validity(values: terms.Terms, binding: Binding) -> terms.Condition:
     """The condition that no value is null, NaN or infinite, and that probabilities lie in [0, 1] and add up to 1."""
     probabilities = binding.score.kind == "prob"
     low, high = (-SLACK, 1.0 + SLACK) if probabilities else (-_MOST, _MOST)
-    conditions: list[Condition] = [each for value in values for each in (value >= low, value <= high)]
+    conditions: list[terms.Condition] = [each for value in values for each in (value >= low, value <= high)]
     if probabilities and len(values) > 1:
         whole = terms.total(values)
         within = [whole >= 1.0 - SUM_SLACK, whole <= 1.0 + SUM_SLACK]
         conditions += [whole > 0.0] if binding.normalise else within
-    return Every(tuple(conditions))
+    return terms.Every(tuple(conditions))
 
 
-def _score(values: Terms, binding: Binding) -> Terms:
+def _score(values: terms.Terms, binding: Binding) -> terms.Terms:
     probabilities = binding.score.kind == "prob"
     if len(values) == 1 or not binding.binary:
         return terms.scores(_normalised(values)) if probabilities else values
@@ -102,12 +83,12 @@ def _score(values: Terms, binding: Binding) -> Terms:
     return (terms.drawn_in(logs[0] - logs[1]),)
 
 
-def _normalised(values: Terms) -> Terms:
+def _normalised(values: terms.Terms) -> terms.Terms:
     """The probabilities of classes as `apply` normalises them."""
     if len(values) == 1:
         return values
     whole = terms.total(values)
-    rough = Some((whole > 1.0 + SLACK, whole < 1.0 - SLACK))
+    rough = terms.Some((whole > 1.0 + SLACK, whole < 1.0 - SLACK))
     return tuple(one / terms.choose(rough, whole, 1.0) for one in values)
 
 
@@ -117,7 +98,7 @@ WHOLE = re.compile(r"-?\d{1,18}")
 Values: TypeAlias = "list[float | str | bool | None]"
 
 
-def sample_rows(binding: Binding, outputs: Mapping[str, Term], count: int) -> pl.DataFrame:
+def sample_rows(binding: Binding, outputs: Mapping[str, terms.Term], count: int) -> pl.DataFrame:
     """Rows with scores of every size, and features on the cuts of the outputs, beside them and missing.
 
     In the columns that the outputs read, no value of the first row is missing.
@@ -158,7 +139,7 @@ def sample_rows(binding: Binding, outputs: Mapping[str, Term], count: int) -> pl
 Names: TypeAlias = dict[int, str]
 
 
-def document(outputs: Mapping[str, Term]) -> dict[str, Json]:
+def document(outputs: Mapping[str, terms.Term]) -> dict[str, Json]:
     names: Names = {}
     written: list[Json] = []
     for level in steps(outputs.values()):
@@ -177,50 +158,50 @@ def document(outputs: Mapping[str, Term]) -> dict[str, Json]:
     }
 
 
-def _json(node: Term, names: Names) -> Json:
+def _json(node: terms.Term, names: Names) -> Json:
     entry: Json
     match node:
         # what has a name already, as subexpressions that occur more than once
         case _ if id(node) in names:
             entry = {"ref": names[id(node)]}
-        case Number(value):
+        case terms.Number(value):
             entry = value
-        case Input(name, _):
+        case terms.Input(name, _):
             entry = {"ref": name}
-        case Arithmetic(operator, left, right):
+        case terms.Arithmetic(operator, left, right):
             entry = {"op": operator, "args": _every((left, right), names)}
-        case Function(name, arguments):
+        case terms.Function(name, arguments):
             entry = {"op": name, "args": _every(arguments, names)}
-        case Choice(cases, otherwise):
+        case terms.Choice(cases, otherwise):
             branches: list[Json] = [{"if": _condition(test, names), "then": _json(then, names)} for test, then in cases]
             rest = None if otherwise is None else _json(otherwise, names)
             entry = {"op": "choose", "cases": branches, "else": rest}
-        case Steps(x, cuts, values, side):
+        case terms.Steps(x, cuts, values, side):
             entry = {"op": "steps", "x": _json(x, names), "cuts": cuts.tolist()}
             entry |= {"values": _every(values, names), "side": side}
-        case Switch(x, keys, values, otherwise):
+        case terms.Switch(x, keys, values, otherwise):
             entry = {"op": "switch", "x": _json(x, names), "keys": list(keys), "values": _every(values, names)}
             entry["else"] = _json(otherwise, names)
-        case Lookup(conditions, values):
+        case terms.Lookup(conditions, values):
             entry = {"op": "lookup", "if": _every(conditions, names), "values": values.tolist()}
         case _:
             raise TypeError(f"no term: {node!r}")
     return entry
 
 
-def _every(nodes: Iterable[Term | Condition], names: Names) -> Json:
-    return [_condition(one, names) if isinstance(one, Condition) else _json(one, names) for one in nodes]
+def _every(nodes: Iterable[terms.Term | terms.Condition], names: Names) -> Json:
+    return [_condition(one, names) if isinstance(one, terms.Condition) else _json(one, names) for one in nodes]
 
 
-def _condition(node: Condition, names: Names) -> Json:
+def _condition(node: terms.Condition, names: Names) -> Json:
     match node:
-        case Compared(relation, left, right):
+        case terms.Compared(relation, left, right):
             return {"op": relation, "args": _every((left, right), names)}
-        case Missing(column):
+        case terms.Missing(column):
             return {"op": "missing", "column": column.name}
-        case Among(column, levels):
+        case terms.Among(column, levels):
             return {"op": "among", "column": column.name, "levels": list(levels)}
-        case Every(conditions) | Some(conditions):
-            return {"op": "and" if isinstance(node, Every) else "or", "args": _every(conditions, names)}
+        case terms.Every(conditions) | terms.Some(conditions):
+            return {"op": "and" if isinstance(node, terms.Every) else "or", "args": _every(conditions, names)}
         case _:
             raise TypeError(f"no condition: {node!r}")

@@ -16,27 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
+from calcli import expressions as terms
 from calcli.batch import FloatArray
 from calcli.errors import UsageError
 from calcli.export.subexpressions import bottom_up, inputs, numbers_of, tested_values
-from calcli.expressions import (
-    Among,
-    Arithmetic,
-    Choice,
-    Compared,
-    Condition,
-    Every,
-    Function,
-    Input,
-    Lookup,
-    Missing,
-    Number,
-    Some,
-    Steps,
-    Switch,
-    Term,
-    Trees,
-)
 
 OPSET = 17
 
@@ -50,7 +33,7 @@ _FUNCTIONS = {"exp": "Exp", "ln": "Log", "abs": "Abs", "least": "Min", "greatest
 Columns: TypeAlias = Mapping[str, Any]
 
 
-def model(outputs: Mapping[str, Term], about: str, *, float32: bool = False) -> Any:
+def model(outputs: Mapping[str, terms.Term], about: str, *, float32: bool = False) -> Any:
     from onnx import TensorProto, checker, helper
 
     for name, values in tested_values(outputs.values()).items():
@@ -61,7 +44,7 @@ def model(outputs: Mapping[str, Term], about: str, *, float32: bool = False) -> 
     kinds = {name: TensorProto.STRING if role in TEXTS else number for name, role in read}
     writer = _Writer([name for name, role in read if float32 and role not in TEXTS])
     for term in bottom_up(outputs.values()):  # each after its parts: no recursion however deep the formula
-        if not isinstance(term, Number):  # many stand in tables alone
+        if not isinstance(term, terms.Number):  # many stand in tables alone
             writer.of(term)
     for name, term in outputs.items():
         writer.nodes.append(helper.make_node("Cast", [writer.of(term)], [name], to=number))
@@ -87,7 +70,7 @@ def with_rows(whole: Any, given: Columns, expected: Mapping[str, Sequence[float 
     return bytes(whole.SerializeToString())
 
 
-def columns(rows: pl.DataFrame, outputs: Mapping[str, Term], *, float32: bool = False) -> Columns:
+def columns(rows: pl.DataFrame, outputs: Mapping[str, terms.Term], *, float32: bool = False) -> Columns:
     """The columns of a table as inputs of the graph, by name: a file keeps them in this order."""
     given: dict[str, Any] = {}
     for name, role in sorted(inputs(outputs.values())):
@@ -122,40 +105,40 @@ class _Writer:
         self._bits: dict[tuple[str, int], str] = {}
         self._wide = {name: self._node("Cast", name, to=11) for name in float32}
 
-    def of(self, node: Term | Condition) -> str:
-        if isinstance(node, Input):
+    def of(self, node: terms.Term | terms.Condition) -> str:
+        if isinstance(node, terms.Input):
             return self._wide.get(node.name, node.name)
         if id(node) not in self._names:
-            self._names[id(node)] = self._condition(node) if isinstance(node, Condition) else self._term(node)
+            self._names[id(node)] = self._condition(node) if isinstance(node, terms.Condition) else self._term(node)
         return self._names[id(node)]
 
-    def _term(self, node: Term) -> str:
+    def _term(self, node: terms.Term) -> str:
         name: str
         match node:
-            case Number(value):
+            case terms.Number(value):
                 name = self._number(value)
-            case Arithmetic(operator, left, right):
+            case terms.Arithmetic(operator, left, right):
                 name = self._node(_OPERATORS[operator], self.of(left), self.of(right))
-            case Function(function, arguments):
+            case terms.Function(function, arguments):
                 name = self._node(_FUNCTIONS[function], *map(self.of, arguments))
-            case Choice(cases, otherwise):
+            case terms.Choice(cases, otherwise):
                 name = self._number(float("nan")) if otherwise is None else self.of(otherwise)
                 for condition, then in reversed(cases):
                     name = self._node("Where", self.of(condition), self.of(then), name)
-            case Steps(x, cuts, values, side):
+            case terms.Steps(x, cuts, values, side):
                 name = self._chosen(self._below(self.of(x), cuts, side), values)
-            case Switch(x, keys, values, otherwise):
+            case terms.Switch(x, keys, values, otherwise):
                 name = self._chosen(self._place(x, keys), (*values, otherwise))
-            case Lookup(conditions, values):
+            case terms.Lookup(conditions, values):
                 name = self._node("Gather", self._constant(values), self._index(conditions))
-            case Trees(_, _, _, values):
+            case terms.Trees(_, _, _, values):
                 found = self._node("Gather", self._constant(values), self._leaves(node))
                 name = self._node("ReduceSum", found, self._constant(np.array([1], dtype=np.int64)), keepdims=0)
             case _:
                 raise TypeError(f"no term: {node!r}")
         return name
 
-    def _leaves(self, trees: Trees) -> str:
+    def _leaves(self, trees: terms.Trees) -> str:
         """The number of each row's leaf in each tree: an ensemble whose trees each have an output of their own.
 
         It computes in float32, in which such numbers are exact; their values are added up in float64.
@@ -189,22 +172,22 @@ class _Writer:
         self._names[id(trees.nodes)] = self._node("Cast", found, to=7)
         return self._names[id(trees.nodes)]
 
-    def _condition(self, node: Condition) -> str:
+    def _condition(self, node: terms.Condition) -> str:
         name: str
         match node:
-            case Compared(relation, left, right):  # with NaN none holds
+            case terms.Compared(relation, left, right):  # with NaN none holds
                 name = self._node(_OPERATORS[relation], self.of(left), self.of(right))
-            case Missing(Input(_, "category") as column):
+            case terms.Missing(terms.Input(_, "category") as column):
                 name = self._node("Equal", self._place(column, ("",)), self._integer(0))
-            case Missing(column):
+            case terms.Missing(column):
                 name = self._node("IsNaN", self.of(column))
-            case Among(column, levels):
+            case terms.Among(column, levels):
                 found = [self._node("Equal", self._place(column, levels), self._integer(len(levels)))]
                 name = self._node("Not", *found)
-            case Every(conditions) | Some(conditions):
+            case terms.Every(conditions) | terms.Some(conditions):
                 name, *others = map(self.of, conditions)
                 for other in others:
-                    name = self._node("And" if isinstance(node, Every) else "Or", name, other)
+                    name = self._node("And" if isinstance(node, terms.Every) else "Or", name, other)
             case _:
                 raise TypeError(f"no condition: {node!r}")
         return name
@@ -222,7 +205,7 @@ class _Writer:
             place = self._node("Where", above, self._node("Add", place, self._integer(size)), place)
         return place
 
-    def _place(self, x: Term, keys: Sequence[str] | Sequence[int]) -> str:
+    def _place(self, x: terms.Term, keys: Sequence[str] | Sequence[int]) -> str:
         """The place of x among the keys; the number of keys where x is none of them."""
         if keys and isinstance(keys[0], str):
             places = list(range(len(keys)))
@@ -239,7 +222,7 @@ class _Writer:
         held = self._node("Min", self._node("Cast", self.of(x), to=7), self._integer(len(table) - 1))
         return self._node("Gather", self._constant(table), held)
 
-    def _index(self, conditions: Sequence[Condition]) -> str:
+    def _index(self, conditions: Sequence[terms.Condition]) -> str:
         """The sum of 2^place over the conditions that hold."""
         bits = []
         for place, condition in enumerate(conditions):
@@ -249,7 +232,7 @@ class _Writer:
             bits.append(self._bits[answer, place])
         return reduce(lambda left, right: self._node("Add", left, right), bits)
 
-    def _chosen(self, place: str, values: Sequence[Term]) -> str:
+    def _chosen(self, place: str, values: Sequence[terms.Term]) -> str:
         """The value at each place: numbers from a table, other terms one after the other."""
         if (numbers := numbers_of(values)) is not None:
             return self._node("Gather", self._constant(np.array(numbers)), place)

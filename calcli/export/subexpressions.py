@@ -15,25 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.expressions import (
-    Among,
-    Arithmetic,
-    Choice,
-    Compared,
-    Condition,
-    Every,
-    Function,
-    Input,
-    Lookup,
-    Missing,
-    Number,
-    Some,
-    Steps,
-    Switch,
-    Term,
-    Terms,
-    Trees,
-)
+from calcli import expressions as terms
 
 FEW = 4
 """Up to so many cases are tested one after the other."""
@@ -42,100 +24,102 @@ Numbers: TypeAlias = NDArray[np.floating[Any] | np.integer[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Codes(Term):
+class Codes(terms.Term):
     """Whole numbers of a row as a list: a column of a step, in which `Entry` finds a number."""
 
-    parts: Terms
+    parts: terms.Terms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry(Term):
+class Entry(terms.Term):
     """The number at a place of a list, counted from 1; the place is always within the list."""
 
-    place: Term
+    place: terms.Term
     numbers: Numbers | Codes
 
 
-def inputs(outputs: Iterable[Term]) -> set[tuple[str, str]]:
+def inputs(outputs: Iterable[terms.Term]) -> set[tuple[str, str]]:
     """The columns that are read, each with its role, which is ``whole`` for categories of whole numbers."""
-    terms = bottom_up(outputs)
-    columns = [term for term in terms if isinstance(term, Input)]
-    columns += (one.column for term in terms for one in _conditions(term) if isinstance(one, Missing | Among))
+    below = bottom_up(outputs)
+    columns = [term for term in below if isinstance(term, terms.Input)]
+    columns += (
+        one.column for term in below for one in _conditions(term) if isinstance(one, terms.Missing | terms.Among)
+    )
     return {(column.name, "whole" if column.whole else column.role) for column in columns}
 
 
-def tested_values(outputs: Iterable[Term]) -> dict[str, set[float | str]]:
+def tested_values(outputs: Iterable[terms.Term]) -> dict[str, set[float | str]]:
     """The numbers or texts that each column is compared with."""
     found: dict[str, set[float | str]] = {}
 
-    def seen(column: Term, values: Iterable[float | str]) -> None:
-        if isinstance(column, Choice) and column.otherwise is not None:  # missing values are some number
+    def seen(column: terms.Term, values: Iterable[float | str]) -> None:
+        if isinstance(column, terms.Choice) and column.otherwise is not None:  # missing values are some number
             column = column.otherwise
-        if isinstance(column, Input):
+        if isinstance(column, terms.Input):
             found.setdefault(column.name, set()).update(values)
 
     for term in bottom_up(outputs):
         match term:
-            case Steps(x, cuts, _, _):
+            case terms.Steps(x, cuts, _, _):
                 seen(x, cuts.tolist())
-            case Switch(x, keys, _, _):
+            case terms.Switch(x, keys, _, _):
                 seen(x, keys)
         for condition in _conditions(term):
             match condition:
-                case Compared(_, left, Number(value)):
+                case terms.Compared(_, left, terms.Number(value)):
                     seen(left, [value])
-                case Among(column, levels):
+                case terms.Among(column, levels):
                     seen(column, levels)
     return found
 
 
-def _conditions(node: Term | Condition) -> Iterator[Condition]:
+def _conditions(node: terms.Term | terms.Condition) -> Iterator[terms.Condition]:
     """The conditions of a term; a condition of several parts gives its parts."""
     match node:
-        case Choice(cases, _):
+        case terms.Choice(cases, _):
             yield from chain.from_iterable(_conditions(condition) for condition, _ in cases)
-        case Lookup(conditions, _) | Every(conditions) | Some(conditions):
+        case terms.Lookup(conditions, _) | terms.Every(conditions) | terms.Some(conditions):
             yield from chain.from_iterable(map(_conditions, conditions))
-        case Condition():
+        case terms.Condition():
             yield node
 
 
-def _subterms(node: Term | Condition) -> Iterator[Term]:
+def _subterms(node: terms.Term | terms.Condition) -> Iterator[terms.Term]:
     """The terms directly inside a term or a condition, each as often as it is written out."""
     match node:
-        case Arithmetic(_, left, right) | Compared(_, left, right):
+        case terms.Arithmetic(_, left, right) | terms.Compared(_, left, right):
             yield left
             yield right
-        case Function(_, arguments) | Codes(arguments) | Trees(arguments):
+        case terms.Function(_, arguments) | Codes(arguments) | terms.Trees(arguments):
             yield from arguments
-        case Choice(cases, otherwise):
+        case terms.Choice(cases, otherwise):
             for condition, then in cases:
                 yield from _subterms(condition)
                 yield then
             if otherwise is not None:
                 yield otherwise
-        case Every(conditions) | Some(conditions):
+        case terms.Every(conditions) | terms.Some(conditions):
             yield from chain.from_iterable(map(_subterms, conditions))
-        case Steps(x, cuts, values, _):
+        case terms.Steps(x, cuts, values, _):
             yield from repeat(x, len(cuts))
             yield from values
-        case Switch(x, keys, values, otherwise):
+        case terms.Switch(x, keys, values, otherwise):
             # halving asks for x about half as often as there are keys
             yield from repeat(x, 1 if is_choice_of_places(node) else len(keys[::2]))
             yield from values
             yield otherwise
-        case Lookup(conditions, _):
+        case terms.Lookup(conditions, _):
             for place, condition in enumerate(conditions):
                 yield from list(_subterms(condition)) * (1 << place)
         case Entry(place, numbers):
             yield from (place, numbers) if isinstance(numbers, Codes) else (place,)
 
 
-def bottom_up(outputs: Iterable[Term]) -> list[Term]:
+def bottom_up(outputs: Iterable[terms.Term]) -> list[terms.Term]:
     """All terms once, each after the terms inside it. Without recursion: formulas may be deep."""
-    ordered: list[Term] = []
+    ordered: list[terms.Term] = []
     seen: set[int] = set()
-    stack: list[tuple[Term, bool]] = [(term, False) for term in outputs]
+    stack: list[tuple[terms.Term, bool]] = [(term, False) for term in outputs]
     while stack:
         term, ready = stack.pop()
         if ready:
@@ -147,7 +131,7 @@ def bottom_up(outputs: Iterable[Term]) -> list[Term]:
     return ordered
 
 
-def sizes(outputs: Iterable[Term]) -> dict[int, float]:
+def sizes(outputs: Iterable[terms.Term]) -> dict[int, float]:
     """The number of terms in each term when it is written out, by identity."""
     counts: dict[int, float] = {}
     for term in bottom_up(outputs):
@@ -155,7 +139,7 @@ def sizes(outputs: Iterable[Term]) -> dict[int, float]:
     return counts
 
 
-def depths(outputs: Iterable[Term]) -> dict[int, int]:
+def depths(outputs: Iterable[terms.Term]) -> dict[int, int]:
     """The depth of each term when it is written out, by identity, in symbols that a parser keeps meanwhile."""
     deep: dict[int, int] = {}
     for term in bottom_up(outputs):
@@ -163,29 +147,29 @@ def depths(outputs: Iterable[Term]) -> dict[int, int]:
     return deep
 
 
-def _own_depth(term: Term) -> int:
+def _own_depth(term: terms.Term) -> int:
     match term:
-        case Arithmetic() | Function() | Input() | Entry():
+        case terms.Arithmetic() | terms.Function() | terms.Input() | Entry():
             return 3
-        case Choice():
+        case terms.Choice():
             return 6
-        case Steps(_, cuts, _, _):
+        case terms.Steps(_, cuts, _, _):
             return 4 * len(cuts).bit_length()
-        case Switch(_, keys, _, _):
+        case terms.Switch(_, keys, _, _):
             return 4 * len(keys).bit_length()
-        case Lookup(conditions, _):
+        case terms.Lookup(conditions, _):
             return 4 * len(conditions)
         case _:
             return 1
 
 
-def too_deep(outputs: Iterable[Term], most: int, trees: Iterable[Term] = ()) -> list[Term]:
+def too_deep(outputs: Iterable[terms.Term], most: int, trees: Iterable[terms.Term] = ()) -> list[terms.Term]:
     """The terms that need a name so that nothing is nested deeper than `most`; `trees` are joined as tables."""
     deep: dict[int, int] = {}
-    named: list[Term] = []
+    named: list[terms.Term] = []
     joined = {id(one) for tree in trees for one in (tree, *switches(tree))}
     for term in bottom_up(outputs):
-        parts = [part for part in _subterms(term) if not isinstance(part, Number | Input)]
+        parts = [part for part in _subterms(term) if not isinstance(part, terms.Number | terms.Input)]
         depth = _own_depth(term) + max((deep[id(part)] for part in parts), default=3)
         if depth > most and id(term) not in joined:
             for part in parts:
@@ -197,90 +181,90 @@ def too_deep(outputs: Iterable[Term], most: int, trees: Iterable[Term] = ()) -> 
     return named
 
 
-def switches(tree: Term) -> Iterator[Switch]:
+def switches(tree: terms.Term) -> Iterator[terms.Switch]:
     """The switches of a tree, each as often as the tree has it."""
-    if isinstance(tree, Switch):
+    if isinstance(tree, terms.Switch):
         yield tree
         for one in (*tree.values, tree.otherwise):
             yield from switches(one)
 
 
-def numbers_of(terms: Sequence[Term]) -> list[float] | None:
+def numbers_of(some: Sequence[terms.Term]) -> list[float] | None:
     """The numbers that the terms are; None where one is another term."""
-    numbers = [one.value for one in terms if isinstance(one, Number)]
-    return numbers if len(numbers) == len(terms) else None
+    numbers = [one.value for one in some if isinstance(one, terms.Number)]
+    return numbers if len(numbers) == len(some) else None
 
 
-def listed(switch: Switch) -> list[float] | None:
+def listed(switch: terms.Switch) -> list[float] | None:
     """The numbers that a switch gives for the keys 0, 1, 2 and so on; None where it gives others, or for others."""
     return numbers_of((*switch.values, switch.otherwise)) if switch.keys == tuple(range(len(switch.keys))) else None
 
 
-def is_list(switch: Switch) -> bool:
+def is_list(switch: terms.Switch) -> bool:
     """Whether the switch is a list of more than `FEW` numbers."""
     return len(switch.keys) >= FEW and listed(switch) is not None
 
 
-def is_choice_of_places(switch: Switch) -> bool:
+def is_choice_of_places(switch: terms.Switch) -> bool:
     """Whether conditions choose the place of the number: they can choose the number itself."""
-    return isinstance(switch.x, Choice) and _chooses(switch.x) and listed(switch) is not None
+    return isinstance(switch.x, terms.Choice) and _chooses(switch.x) and listed(switch) is not None
 
 
-def _chooses(term: Term | None) -> bool:
-    if isinstance(term, Choice):
+def _chooses(term: terms.Term | None) -> bool:
+    if isinstance(term, terms.Choice):
         return _chooses(term.otherwise) and all(_chooses(then) for _, then in term.cases)
-    return isinstance(term, Number)
+    return isinstance(term, terms.Number)
 
 
-def chosen(switch: Switch) -> Term:
+def chosen(switch: terms.Switch) -> terms.Term:
     """A number at a chosen place as a choice of numbers."""
-    numbers = dict[float, Term](enumerate(switch.values))
+    numbers = dict[float, terms.Term](enumerate(switch.values))
 
-    def below(place: Term | None) -> Term:
-        if isinstance(place, Choice):
+    def below(place: terms.Term | None) -> terms.Term:
+        if isinstance(place, terms.Choice):
             cases = [(condition, below(then)) for condition, then in place.cases]
-            return Choice(tuple(cases), below(place.otherwise))
-        return numbers.get(place.value, switch.otherwise) if isinstance(place, Number) else switch.otherwise
+            return terms.Choice(tuple(cases), below(place.otherwise))
+        return numbers.get(place.value, switch.otherwise) if isinstance(place, terms.Number) else switch.otherwise
 
     return below(switch.x)
 
 
-def has_texts(tree: Term) -> bool:
+def has_texts(tree: terms.Term) -> bool:
     """Whether a tree has keys that are texts."""
     return any(isinstance(key, str) for one in switches(tree) for key in one.keys[:1])
 
 
-def tree_depth(tree: Term) -> int:
+def tree_depth(tree: terms.Term) -> int:
     """The greatest number of switches that a row passes."""
-    return 1 + max(map(tree_depth, (*tree.values, tree.otherwise))) if isinstance(tree, Switch) else 0
+    return 1 + max(map(tree_depth, (*tree.values, tree.otherwise))) if isinstance(tree, terms.Switch) else 0
 
 
-def tree_paths(outputs: Iterable[Term], longer: int) -> list[Switch]:
+def tree_paths(outputs: Iterable[terms.Term], longer: int) -> list[terms.Switch]:
     """The outermost trees of more than `longer` keys; a tree is a `Switch` of numbers and of trees."""
     keys: dict[int, float] = {}
-    trees: list[Switch] = []
+    trees: list[terms.Switch] = []
     order = bottom_up(outputs)
     for term in order:
-        if isinstance(term, Number):
+        if isinstance(term, terms.Number):
             keys[id(term)] = 0
-        elif isinstance(term, Switch):
+        elif isinstance(term, terms.Switch):
             below = [keys.get(id(one), math.inf) for one in (*term.values, term.otherwise)]
             keys[id(term)] = len(term.keys) + sum(below)
     inside: set[int] = set()
     for term in reversed(order):
-        if isinstance(term, Switch) and id(term) not in inside and longer < keys[id(term)] < math.inf:
+        if isinstance(term, terms.Switch) and id(term) not in inside and longer < keys[id(term)] < math.inf:
             trees.append(term)
             inside |= {id(one) for one in bottom_up([term])}
     return trees
 
 
-def sums_of_lookups(outputs: Iterable[Term], most: int) -> dict[int, list[Lookup]]:
+def sums_of_lookups(outputs: Iterable[terms.Term], most: int) -> dict[int, list[terms.Lookup]]:
     """The largest sums of at most so many look-ups, or single ones, by identity, each with its look-ups."""
-    inside: dict[int, list[Lookup]] = {}
-    largest: dict[int, list[Lookup]] = {}
+    inside: dict[int, list[terms.Lookup]] = {}
+    largest: dict[int, list[terms.Lookup]] = {}
     for term in bottom_up(outputs):
-        parts = list(_subterms(term)) if isinstance(term, Arithmetic) and term.operator == "+" else []
-        if isinstance(term, Lookup):
+        parts = list(_subterms(term)) if isinstance(term, terms.Arithmetic) and term.operator == "+" else []
+        if isinstance(term, terms.Lookup):
             inside[id(term)] = [term]
         elif parts and all(id(part) in inside for part in parts):
             found = [one for part in parts for one in inside[id(part)]]
@@ -293,7 +277,7 @@ def sums_of_lookups(outputs: Iterable[Term], most: int) -> dict[int, list[Lookup
     return largest
 
 
-def read_by(outputs: Iterable[Term], named: Collection[int]) -> set[int]:
+def read_by(outputs: Iterable[terms.Term], named: Collection[int]) -> set[int]:
     """The terms, among those with these identities, that are written as a name inside the outputs."""
     found: set[int] = set()
     seen: set[int] = set()
@@ -308,16 +292,16 @@ def read_by(outputs: Iterable[Term], named: Collection[int]) -> set[int]:
     return found
 
 
-def steps(outputs: Iterable[Term], apart: Collection[Term] = ()) -> list[list[Term]]:
+def steps(outputs: Iterable[terms.Term], apart: Collection[terms.Term] = ()) -> list[list[terms.Term]]:
     """The terms used more than once, and those `apart`, by the step in which they can be computed."""
     order = bottom_up(outputs)
     single = {id(term) for term in apart}
     used = Counter(id(part) for term in order for part in _subterms(term))
     level: dict[int, int] = {}
-    levels: list[list[Term]] = []
+    levels: list[list[terms.Term]] = []
     for term in order:
         below = max((level[id(part)] for part in _subterms(term)), default=0)
-        if id(term) in single or (used[id(term)] > 1 and not isinstance(term, Number | Input)):
+        if id(term) in single or (used[id(term)] > 1 and not isinstance(term, terms.Number | terms.Input)):
             if below == len(levels):
                 levels.append([])
             levels[below].append(term)

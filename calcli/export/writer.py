@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
+from calcli import expressions as terms
 from calcli.batch import FloatArray
 from calcli.export.dialects import Dialect, quoted, type_name
 from calcli.export.large_trees import SideTables, joins, leaf_join
@@ -27,23 +28,6 @@ from calcli.export.subexpressions import (
     is_choice_of_places,
     is_list,
     listed,
-)
-from calcli.expressions import (
-    Among,
-    Arithmetic,
-    Choice,
-    Compared,
-    Condition,
-    Every,
-    Function,
-    Input,
-    Lookup,
-    Missing,
-    Number,
-    Some,
-    Steps,
-    Switch,
-    Term,
 )
 
 DECIMALS = 15
@@ -60,7 +44,7 @@ class Writer:
     dialect: Dialect
     stem: str = "calcli_"
     outside: SideTables | None = None
-    sums: Mapping[int, Sequence[Lookup]] = field(default_factory=dict)
+    sums: Mapping[int, Sequence[terms.Lookup]] = field(default_factory=dict)
     found: dict[int, str] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
 
@@ -69,61 +53,61 @@ class Writer:
         """The step that has the lists outside."""
         return f"{self.stem}lists"
 
-    def output(self, term: Term) -> str:
+    def output(self, term: terms.Term) -> str:
         return self._cast(self.written(term))
 
-    def named(self, terms: Sequence[Term], walked: Collection[Term]) -> tuple[list[str], list[str]]:
+    def named(self, members: Sequence[terms.Term], walked: Collection[terms.Term]) -> tuple[list[str], list[str]]:
         """Terms as named columns, with the joins they need; from then on they are written as these names."""
         trees = {id(tree) for tree in walked}
-        names = [f"{self.stem}{len(self.names) + place}" for place in range(len(terms))]
+        names = [f"{self.stem}{len(self.names) + place}" for place in range(len(members))]
         columns: list[str] = []
         needed: list[str] = []
-        for term, name in zip(terms, names, strict=True):
+        for term, name in zip(members, names, strict=True):
             if self.outside is not None:
                 found = (one for one in self.sums.get(id(term), ()) if id(one) not in self.names)
                 needed += [self._joined(one, self.outside) for one in found]
-            if isinstance(term, Switch) and id(term) in trees:
+            if isinstance(term, terms.Switch) and id(term) in trees:
                 outside = None if has_texts(term) else self.outside
                 more, value = joins(term, name, self._last, self.dialect, outside)
                 needed += map(self._sql, more)
                 columns.append(f"{self._sql(value)} AS {name}")
             else:
                 columns.append(f"{self.written(term)} AS {name}")
-        self.names |= {id(term): name for term, name in zip(terms, names, strict=True)}
+        self.names |= {id(term): name for term, name in zip(members, names, strict=True)}
         return columns, needed
 
-    def _joined(self, term: Lookup, outside: SideTables) -> str:
+    def _joined(self, term: terms.Lookup, outside: SideTables) -> str:
         """The join that finds the value of a look-up; from then on the look-up is written as this value."""
         place = self._place([self._condition(one) for one in term.conditions], outside.known)
         join, value = leaf_join(shortened(term.values).tolist(), f"{self.stem}look_up_{outside.known}", place, outside)
         self.found[id(term)] = self._sql(value)
         return self._sql(join)
 
-    def written(self, node: Term) -> str:
+    def written(self, node: terms.Term) -> str:
         sql: str
         match node:
             # what is a column of the inner query already
             case _ if (known := self.names.get(id(node), self.found.get(id(node)))) is not None:
                 sql = known
-            case Number(value):
+            case terms.Number(value):
                 sql = number(value)
-            case Input():
+            case terms.Input():
                 sql = self._column(node)
-            case Arithmetic(operator, left, right):
+            case terms.Arithmetic(operator, left, right):
                 sql = f"{self._operand(left)} {operator} {self._operand(right)}"
-            case Function(name, arguments):
+            case terms.Function(name, arguments):
                 sql = self._function(name, [self.written(one) for one in arguments])
-            case Choice(cases, otherwise):
+            case terms.Choice(cases, otherwise):
                 tests = [f"WHEN {self._condition(test)} THEN {self.written(then)}" for test, then in cases]
                 rest = "" if otherwise is None else f" ELSE {self._last(otherwise)}"
                 sql = f"CASE {' '.join(tests)}{rest} END"
-            case Steps(x, cuts, values, side):
+            case terms.Steps(x, cuts, values, side):
                 relation = "<=" if side == "left" else "<"
                 texts = [self.written(values[0]), *map(self._last, values[1:])]
                 sql = _search(self._operand(x), cuts.tolist(), texts, relation)
-            case Switch():
+            case terms.Switch():
                 sql = self._switch(node)
-            case Lookup(conditions, values):
+            case terms.Lookup(conditions, values):
                 sql = self._looked_up([self._condition(test) for test in conditions], shortened(values))
             case Codes(parts):
                 sql = self.dialect.listing.format(", ".join(self._cast(self.written(part), "int") for part in parts))
@@ -134,12 +118,12 @@ class Writer:
         return sql
 
     def _entry(self, node: Entry) -> str:
-        place = str(int(node.place.value)) if isinstance(node.place, Number) else self.written(node.place)
+        place = str(int(node.place.value)) if isinstance(node.place, terms.Number) else self.written(node.place)
         if isinstance(node.numbers, Codes):
             return self.dialect.look_up.format(list=self.written(node.numbers), place=place)
         return self._listed(node.numbers, place)
 
-    def _switch(self, node: Switch) -> str:
+    def _switch(self, node: terms.Switch) -> str:
         if id(node.x) not in self.names and is_choice_of_places(node):
             return self.written(chosen(node))
         x = self._operand(node.x)
@@ -149,27 +133,27 @@ class Writer:
         texts = [self.written(value) for value in node.values]
         return self._switched(x, node.keys, texts, self._last(node.otherwise))
 
-    def _condition(self, node: Condition) -> str:
+    def _condition(self, node: terms.Condition) -> str:
         match node:
-            case Compared(relation, left, right):
+            case terms.Compared(relation, left, right):
                 return f"{self._operand(left)} {relation} {self._operand(right)}"
-            case Missing(column):
+            case terms.Missing(column):
                 return self._missing(column)
-            case Among(column, levels):
+            case terms.Among(column, levels):
                 text = self._column(column)
                 texts = [self.dialect.literal(level) for level in levels]
                 if self.dialect.joins_lists:
                     return f"({' OR '.join(f'{text} = {one}' for one in texts)})"
                 return f"{text} IN ({', '.join(texts)})"
-            case Every(conditions) | Some(conditions):
-                connect = " AND " if isinstance(node, Every) else " OR "
+            case terms.Every(conditions) | terms.Some(conditions):
+                connect = " AND " if isinstance(node, terms.Every) else " OR "
                 return f"({connect.join(map(self._condition, conditions))})"
             case _:
                 raise TypeError(f"no condition: {node!r}")
 
-    def _operand(self, term: Term) -> str:
+    def _operand(self, term: terms.Term) -> str:
         text = self.written(term)
-        return f"({text})" if isinstance(term, Arithmetic) and id(term) not in self.names else text
+        return f"({text})" if isinstance(term, terms.Arithmetic) and id(term) not in self.names else text
 
     def _function(self, name: str, arguments: list[str]) -> str:
         if name in _FUNCTIONS:
@@ -195,7 +179,7 @@ class Writer:
 
     def _looked_up(self, tests: Sequence[str], values: FloatArray) -> str:
         if not self.dialect.look_up:
-            return _halved(tests, [self._last(Number(value)) for value in values.tolist()])
+            return _halved(tests, [self._last(terms.Number(value)) for value in values.tolist()])
         return self._listed(values, self._place(tests, 1))
 
     def _listed(self, numbers: Numbers, place: str) -> str:
@@ -213,7 +197,7 @@ class Writer:
         bits = (self.dialect.bit.format(test=test, weight=1 << at) for at, test in enumerate(tests))
         return " + ".join([str(first), *bits])
 
-    def _column(self, given: Input) -> str:
+    def _column(self, given: terms.Input) -> str:
         column = quoted(given.name, self.dialect)
         if given.role == "category":  # of whole numbers 17, 17.0 and '17' are one
             return self.dialect.text.format(self._cast(column, "bigint") if given.whole else column)
@@ -222,7 +206,7 @@ class Writer:
             return f"CASE WHEN {truth} THEN 1e0 WHEN NOT {truth} THEN 0e0 END"
         return self._cast(column)
 
-    def _missing(self, column: Input) -> str:
+    def _missing(self, column: terms.Input) -> str:
         absent = f"{quoted(column.name, self.dialect)} IS NULL"
         if column.role != "number":
             return absent
@@ -230,10 +214,10 @@ class Writer:
         # 1/NaN is not 0, as that of infinity is; a CASE keeps the division from all other numbers.
         return f"({absent} OR {x} <> {x} OR CASE WHEN {x} > {_MOST} THEN 1e0 / {x} ELSE 0e0 END > 0.5e0)"
 
-    def _last(self, term: Term) -> str:
+    def _last(self, term: terms.Term) -> str:
         """The last branch of a CASE: it makes the others doubles where literals are exact numbers."""
         text = self.written(term)
-        return f"{text}::float8" if self.dialect.decimal_literals and isinstance(term, Number) else text
+        return f"{text}::float8" if self.dialect.decimal_literals and isinstance(term, terms.Number) else text
 
     def _cast(self, text: str, kind: str = "double") -> str:
         return cast(text, self.dialect, kind)

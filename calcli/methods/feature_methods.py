@@ -201,6 +201,7 @@ EFFECTS = MethodSpec(
     closed_form=True,
     explains=True,
     contributes=True,
+    sampled=10_000_000,  # it is fast, and rare values of categories need rows
     auto="yes",
     params=(
         integer(

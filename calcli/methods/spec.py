@@ -175,6 +175,9 @@ class MethodSpec:
     each distinct score), ``levels`` (level by level, for two classes), ``no``.
     """
 
+    sampled: int | None = None
+    """How many rows of a table on a cluster it is fitted on, where these are not as many as for other methods."""
+
     reaches_ends: bool = False
     """Its raw output can be exactly 0 or 1, so that it is mixed with the uniform distribution (see `calibrator`). Where
     that depends on the fit, its state has a parameter ``reaches_ends``.

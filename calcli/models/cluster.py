@@ -46,9 +46,15 @@ class Cluster(Protocol):
         ...
 
     def sampled_table(
-        self, request: TrialTable, flags: Flags, unit: str | None, listener: Listener, known: Binding | None
+        self,
+        request: TrialTable,
+        flags: Flags,
+        unit: str | None,
+        listener: Listener,
+        known: Binding | None,
+        most: int | None = None,
     ) -> AbstractContextManager[TrialRows]:
-        """A sample of the rows for a trial, which knows how to measure on the others."""
+        """A sample of the rows for a trial, which knows how to measure on the others; of at most so many."""
         ...
 
     def fitting(self, request: FitRequest) -> AbstractContextManager[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from calcli.reporting.tables import LEVEL, difference_cells
+from calcli.reporting.tables import beyond_chance, difference_cells
 from calcli.reporting.typesetting import Table, decimals, number, p_value
 from calcli.reporting.verdict import DECISIVE
 from calcli.reports.schema import RAW, Difference
@@ -23,18 +23,13 @@ def _changes(report: Report) -> tuple[str | None, Sequence[Any]]:
     return None, ()
 
 
-def _sure(change: Any) -> bool:
-    """Whether a change is beyond chance, among those of all labels and scores."""
-    return change["p_adjusted"] is not None and change["p_adjusted"] < LEVEL
-
-
 def headline(report: Report) -> list[str]:
     """For each score a sentence on how many labels have a lower loss with it, and on those that have a higher one."""
     metric, entries = _changes(report)
     sentences = []
     for score in dict.fromkeys(entry["score"] for entry in entries):
         found = {entry["group"]: entry["differences"][metric] for entry in entries if entry["score"] == score}
-        sure = {name: one for name, one in found.items() if _sure(one)}
+        sure = {name: one for name, one in found.items() if beyond_chance(one)}
         better = sum(one["value"] < 0 for one in sure.values())
         worse = [name for name, one in sure.items() if one["value"] > 0]
         said = f"{score} lowers the {DECISIVE[str(metric)]} of {better} of {len(found)} labels"
@@ -48,7 +43,7 @@ def headline(report: Report) -> list[str]:
 def _alone(report: Report) -> Iterator[str]:
     """For how many labels the mean of the raw score is off, where nothing is compared with it."""
     entries: Sequence[Any] = [entry for entry in report.groups if "differences" in entry and entry["score"] == RAW]
-    off = [entry["group"] for entry in entries if entry["p_adjusted"] is not None and entry["p_adjusted"] < LEVEL]
+    off = [entry["group"] for entry in entries if beyond_chance(entry)]
     if entries:
         which = f": {', '.join(off)}" if off else ""
         yield f"The mean of the raw score is off beyond chance for {len(off)} of {len(entries)} labels{which}."

@@ -240,6 +240,11 @@ def difference_cells(difference: Difference | Number | None, digits: int) -> lis
     return [signed(difference.value, digits), interval(difference.lo, difference.hi, digits)]
 
 
+def beyond_chance(entry: Any) -> bool:
+    """Whether the p-value of a group or of a change, which is adjusted for all of them, is small."""
+    return entry["p_adjusted"] is not None and entry["p_adjusted"] < LEVEL
+
+
 def by_group(report: Report) -> Iterator[Table]:
     """A table for each column and score, with a line for each group."""
     entries: Sequence[Any] = report.groups
@@ -259,11 +264,7 @@ def by_group(report: Report) -> Iterator[Table]:
             ][: 2 + len(metrics) + len(tests)]
             for entry in chosen
         ]
-        off: dict[int, RowKind] = {
-            place: "off"
-            for place, entry in enumerate(chosen)
-            if entry["p_adjusted"] is not None and entry["p_adjusted"] < LEVEL
-        }
+        off: dict[int, RowKind] = {place: "off" for place, entry in enumerate(chosen) if beyond_chance(entry)}
         yield Table(f"{score} by {by}", ["", "rows", *metrics, *tests], rows, 1, off)
 
 

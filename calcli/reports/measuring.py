@@ -349,8 +349,7 @@ def report_on(
 
 def data_facts(loaded: Loaded) -> DataFacts:
     """The report's `data`."""
-    source, binding = loaded.source, loaded.binding
-    counts = (loaded.rows + loaded.copies, loaded.rows_bad, loaded.rows_normalised)
+    source, binding, counts = loaded.source, loaded.binding, loaded.tally.facts
     if binding.regression:
         return facts_of(source, binding, counts, loaded.batch.weights)
     units = loaded.batch.units

@@ -88,7 +88,7 @@ class SparkTable:
         names = [column for column in self.rows.columns if column not in flags.ignore]
         if flags.trials is not None or (known is not None and known.trials is not None):
             raise UsageError("--engine spark does not count trials", hint="make a row of each, or give one label a row")
-        label = label_column(names, flags, known, need=True)
+        label = label_column(names, flags, known, need=False)
         complete = dict.fromkeys(groups, MOST_GROUPS) | ({} if label is None else {label: MOST})
         return Source(example_rows(self.rows, complete).lazy(), name=self.name)
 

@@ -134,7 +134,7 @@ class MeasuredOthers:
         count, batch, binding = self.count, loaded.batch, loaded.binding
         share = self.total.weight + class_weights(batch.labels, batch.weight, len(binding.classes))
         rows, bad, normalised = count.facts
-        sampled = (loaded.rows + loaded.copies, loaded.rows_bad, loaded.rows_normalised)
+        sampled = loaded.tally.facts
         counts = (rows + sampled[0], bad + sampled[1], normalised + sampled[2])
         return facts_of(loaded.source, binding, counts, share, batch.units)
 
@@ -150,7 +150,12 @@ def refuse_auto_bins(options: Options) -> None:
 
 @contextmanager
 def sampled_table(
-    request: TrialTable, flags: Flags, unit: str | None, listener: Listener, known: Binding | None = None
+    request: TrialTable,
+    flags: Flags,
+    unit: str | None,
+    listener: Listener,
+    known: Binding | None = None,
+    most: int | None = None,
 ) -> Iterator[TableSample]:
     """A sample of the table, in which each label has its share, or in which units are whole.
 
@@ -164,6 +169,8 @@ def sampled_table(
         The column that names the unit of each row.
     listener
         Hears of the stage.
+    most
+        The largest number of rows where the request names none.
     """
     refuse_auto_bins(request.options)
     with spark_table(paths_of(request.data, request.input_format, request.delimiter), request.master) as whole:
@@ -180,15 +187,15 @@ def sampled_table(
         leaving = outcome(binding) if unit is None else [column for column in columns if column != unit]
         with stage(listener, "drawing a sample on Spark"):
             keyed = with_keys(table.rows, leaving, request.seed)
-            most = request.sample or default_rows(example)
-            sample = draw_sample(keyed, table.name, most, None if unit else binding.label, unit, request)
+            count = request.sample or default_rows(example, most)
+            sample = draw_sample(keyed, table.name, count, None if unit else binding.label, unit, request)
         yield sample
 
 
-def default_rows(example: Source) -> int:
-    """The number of rows of a sample where the request names none."""
+def default_rows(example: Source, most: int | None = None) -> int:
+    """The number of rows of a sample where the request names none: `most`, or fewer where rows are large."""
     rows = example.raw.collect()
-    return min(MOST_ROWS, int(MOST_BYTES * len(rows) / max(1, rows.estimated_size())))
+    return min(most or MOST_ROWS, int(MOST_BYTES * len(rows) / max(1, rows.estimated_size())))
 
 
 def draw_sample(

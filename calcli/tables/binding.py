@@ -416,16 +416,11 @@ def _check_roles(binding: Binding) -> None:
 
 def _check_score_types(source: Source, score: Score) -> None:
     for column in score.columns:
-        if not source.holds_text(column) and not _holds_numbers(dtype := source.schema[column]):
+        if not source.holds_text(column) and not ((dtype := source.schema[column]).is_numeric() or dtype == pl.Boolean):
             raise DataError(
                 f"the score {column!r} is {dtype}, not a number",
                 hint=hint_inside(column, dtype) or "choose with --logit or --prob, or cast it",
             )
-
-
-def _holds_numbers(dtype: pl.DataType) -> bool:
-    """Whether a score can be of this type; a verdict, true or false, is a probability of 1 or 0."""
-    return dtype.is_numeric() or dtype == pl.Boolean
 
 
 def _check_agreement(source: Source, binding: Binding, other: Candidate) -> None:

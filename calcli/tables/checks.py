@@ -108,13 +108,8 @@ class Count:
 
     @property
     def facts(self) -> tuple[int, int, int]:
-        """The numbers of rows, of bad and of normalised ones, as reports have them."""
-        return self.rows_counted, self.rows_bad, self.normalised
-
-    @property
-    def rows_counted(self) -> int:
-        """The number of rows, each as often as its count says."""
-        return self.rows + self.copies
+        """The numbers of rows, each as often as its count says, of bad and of normalised ones, as reports have them."""
+        return self.rows + self.copies, self.rows_bad, self.normalised
 
     @property
     def hopeless(self) -> bool:

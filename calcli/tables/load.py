@@ -25,29 +25,24 @@ LOOKED_AT = 10_000
 class Loaded:
     """All good rows of a table."""
 
-    source: Source
-    binding: Binding
+    tally: Tally
+    """The table, and which of its rows are good."""
 
+    binding: Binding
     batch: Batch
     """The good rows, in order."""
-
-    rows: int
-    """The number of rows in the table, bad ones included."""
-
-    rows_bad: int = 0
-    """How many were dropped."""
 
     row_numbers: IntArray | None = None
     """The row numbers of the good rows in the table, from 0; None if all are good."""
 
-    copies: int = 0
-    """How many more rows the good ones stand for, where weights are counts."""
+    @property
+    def source(self) -> Source:
+        return self.tally.source
 
-    rows_normalised: int = 0
-    """How many rows have probabilities that were divided by their sum."""
-
-    halved: bool = False
-    """Whether each good row of the table is two, one after the other, as with soft labels."""
+    @property
+    def halved(self) -> bool:
+        """Whether each good row of the table is two, one after the other, as with soft labels."""
+        return self.tally.halved
 
 
 def load(
@@ -70,17 +65,7 @@ def load(
     scale = Scale(binding.score) if check_scale and binding.score.columns else None
     wanted = Reading([binding], [scale], features=features, label=label, few_labels=few_labels)
     batch = join_batches([batch for (batch,), _ in read_rows(tally, wanted)])
-    return Loaded(
-        source,
-        binding,
-        batch,
-        tally.rows,
-        tally.rows_bad,
-        tally.row_numbers,
-        tally.copies,
-        tally.normalised,
-        tally.halved,
-    )
+    return Loaded(tally, binding, batch, tally.row_numbers)
 
 
 def judge_scale(source: Source, binding: Binding) -> None:

@@ -84,7 +84,7 @@ _COLUMNS = "What `flags` says under the same name, by itself."
 
 
 def _verb(
-    name: str, request: Callable[_Fields, _Request], run: Callable[[_Request, Listener], _Result], summary: str
+    name: str, request: Callable[_Fields, _Request], run: Callable[[_Request, Listener], _Result]
 ) -> Callable[_Fields, _Result]:
     """A function with the request's fields as parameters, which `help` shows with types, defaults and descriptions."""
 
@@ -97,7 +97,7 @@ def _verb(
 
     verb.__name__ = verb.__qualname__ = name
     verb.__module__ = "calcli"
-    verb.__doc__ = f"{summary}\n\nParameters\n----------\n{_descriptions(request)}"
+    verb.__doc__ = f"{run.__doc__}\n\nParameters\n----------\n{_descriptions(request)}"
     hints = {name: hint.type if isinstance(hint, InitVar) else hint for name, hint in get_type_hints(request).items()}
     verb.__annotations__ = {**hints, "return": get_type_hints(run)["return"]}
     verb.__signature__ = signature = _signature(request, verb.__annotations__)  # type: ignore[attr-defined]
@@ -132,39 +132,16 @@ def _descriptions(request: Any) -> str:
     return "".join([*parts, f"{columns}\n    {_COLUMNS}\n" if columns else ""])
 
 
-fit = _verb("fit", FitRequest, run_fit, "Fit a calibrator, measure it on held-out rows, and keep it.")
-apply = _verb("apply", ApplyRequest, run_apply, "Add the calibrated columns to a table.")
-compare = _verb(
-    "compare", CompareRequest, run_compare, "Predict held-out rows with every method, under the same splits."
-)
-refit = _verb(
-    "refit", RefitRequest, run_refit, "Fit on new rows, and replace the artifact if that is shown to be better."
-)
-evaluate = _verb(
-    "evaluate", EvaluateRequest, run_evaluate, "Measure the raw score and each artifact's on the same rows."
-)
-estimate = _verb(
-    "estimate",
-    EstimateRequest,
-    run_estimate,
-    "Estimate the rate of a label where few rows have one and all have scores.",
-)
-explain = _verb(
-    "explain", ExplainRequest, run_explain, "Say which columns move the calibrated score away from the raw one."
-)
-fit_ensemble = _verb(
-    "fit_ensemble", EnsembleRequest, run_fit_ensemble, "Train an ensemble of CatBoost models, and keep it."
-)
-apply_ensemble = _verb(
-    "apply_ensemble", EnsembleApplyRequest, run_apply_ensemble, "Add predictions and their uncertainty to a table."
-)
-evaluate_ensembles = _verb(
-    "evaluate_ensembles", EnsembleEvaluateRequest, run_evaluate_ensembles, "Measure ensembles on the same rows."
-)
-decide = _verb("decide", DecideRequest, run_decide, "Choose a threshold by costs or by a target, and keep it.")
-decompose = _verb(
-    "decompose", DecomposeRequest, run_decompose, "Split up the uncertainty of predictions that a table holds."
-)
-diagram = _verb(
-    "diagram", DiagramRequest, run_diagram, "What was predicted beside what happened, as numbers and as a picture."
-)
+fit = _verb("fit", FitRequest, run_fit)
+apply = _verb("apply", ApplyRequest, run_apply)
+compare = _verb("compare", CompareRequest, run_compare)
+refit = _verb("refit", RefitRequest, run_refit)
+evaluate = _verb("evaluate", EvaluateRequest, run_evaluate)
+estimate = _verb("estimate", EstimateRequest, run_estimate)
+explain = _verb("explain", ExplainRequest, run_explain)
+fit_ensemble = _verb("fit_ensemble", EnsembleRequest, run_fit_ensemble)
+apply_ensemble = _verb("apply_ensemble", EnsembleApplyRequest, run_apply_ensemble)
+evaluate_ensembles = _verb("evaluate_ensembles", EnsembleEvaluateRequest, run_evaluate_ensembles)
+decide = _verb("decide", DecideRequest, run_decide)
+decompose = _verb("decompose", DecomposeRequest, run_decompose)
+diagram = _verb("diagram", DiagramRequest, run_diagram)

@@ -227,7 +227,7 @@ def apply_ensemble(request: EnsembleApplyRequest, listener: Listener = SILENT) -
 
 
 def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> DecomposeResult:
-    """Decompose every row of a table: same rows, same order, other columns untouched."""
+    """Decompose the uncertainty of every row of a table: same rows, same order, other columns untouched."""
     from calcli.models.ensemble import DecomposedColumns
 
     def columns(source: Source) -> DecomposedColumns:

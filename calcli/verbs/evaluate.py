@@ -197,11 +197,12 @@ def _edges(request: EvaluateRequest, chosen: Sequence[metrics.MetricSpec], named
     return read_edges(request.edges)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _RowContext:
-    """The facts about rows beside scores and labels."""
+class _Gathered(NamedTuple):
+    """The pass that was made over all rows, its findings, and the facts about rows beside scores and labels."""
 
-    units_fact: Mapping[str, Json] | None = None
+    measuring: ScorePass
+    passed: Passed[ScoreTotal]
+    units_fact: Mapping[str, Json] | None
     """The report's `data.units`."""
 
     units: SamplingUnits | None = None
@@ -212,20 +213,6 @@ class _RowContext:
 
     linked: IntArray | None = None
     """The pairs of rows that are linked, or the group of each row; see `Scored`."""
-
-    @classmethod
-    def of(cls, request: EvaluateRequest, rows: TableRows, linked: IntArray | None) -> _RowContext:
-        units = units_of(rows, request.resample_by)
-        groupings = [(column, groups(rows, column)) for column in request.by]
-        return cls(units_fact(units), units, groupings, linked)
-
-
-class _Gathered(NamedTuple):
-    """The pass that was made over all rows, and its findings."""
-
-    measuring: ScorePass
-    passed: Passed[ScoreTotal]
-    context: _RowContext
 
 
 class _Measured(NamedTuple):
@@ -265,21 +252,21 @@ class _Evaluation:
             listener.note(f"the order of the classes: {' < '.join(class_names(binding))}; --classes gives another")
         with stage(listener, "reading" if here else "measuring on Spark"):
             gathered = self._gathered(table, example, scores)
-        measuring, passed, context = gathered
+        passed, units = gathered.passed, gathered.units
         with stage(listener, "measuring"):
             # All metrics of all rows, or those that follow from sums where the rows are not all here.
-            rows = measuring.held(passed.total)
+            rows = gathered.measuring.held(passed.total)
             if rows is None:
                 measured = self._from_sums(gathered)
             else:
-                rows = rows if context.units is None else replace(rows, together=context.units.rank)
-                measured = self._from_rows(rows, class_names(binding), context, halved=binding.soft)
+                rows = rows if units is None else replace(rows, together=units.rank)
+                measured = self._from_rows(rows, class_names(binding), gathered, halved=binding.soft)
         count, share = passed.count, passed.total.share
         facts = facts_of(example, binding, count.facts, share)
         report = report_on(
             "evaluate",
             request.seed,
-            replace(facts, units=context.units_fact),
+            replace(facts, units=gathered.units_fact),
             replace(binding, features=all_features(scores)),
             measured.all_rows,
             warnings=() if request.options.in_sample else seen_before(example, self.named_scores.models),
@@ -297,7 +284,7 @@ class _Evaluation:
             sampled = self._of_sample()
             report = replace(report, segments=sampled.segments, segment_search=sampled.segment_search)
         if rows is not None and isinstance(table, LocalTable):
-            decisions = measured_policies(request, self.named_scores, rows, table.tally, context.units)
+            decisions = measured_policies(request, self.named_scores, rows, table.tally, units)
             report = replace(report, decisions=decisions)
             if request.audit:
                 report = with_recalibration(report, request, table.tally.source, scores, listener)
@@ -330,24 +317,26 @@ class _Evaluation:
             soft = f"the soft label {scores[0].binding.label!r}" if scores[0].binding.soft else None
             whole_for = request.whole_for(scores) or auto or soft
             measuring = ScorePass(rows, self._no_sums(scores, options), holds=True, whole_for=whole_for)
-            passed = table.run(measuring)
-            return _Gathered(measuring, passed, _RowContext.of(request, table.tally, self._linked(scores, table.tally)))
-        units: dict[str, Json] | None = None
+            passed, tally = table.run(measuring), table.tally
+            linked, units = self._linked(scores, tally), units_of(tally, request.resample_by)
+            groupings = [(column, groups(tally, column)) for column in request.by]
+            return _Gathered(measuring, passed, units_fact(units), units, groupings, linked)
+        fact: dict[str, Json] | None = None
         if (column := request.resample_by) is not None:
-            units = {"column": column, "count": table.count_units(column, "--resample-by"), "in_order": False}
+            fact = {"column": column, "count": table.count_units(column, "--resample-by"), "in_order": False}
         if options.bins == "auto":
             with stage(self.listener, "counting rows on Spark"):
                 options = options.of_rows(table.run(RowCountPass(rows)).total)
         sums, examples = self._no_sums(scores, options), Tally(example, keep_going=True)
-        groups = [
+        of_groups = [
             GroupedSums(by, distinct_groups(values_of(examples, by, "--by"), by), sums, options) for by in request.by
         ]
         key = None
         if sums.units is not None:
             table = table.with_units(column, request.seed)
             key = table.unit_key
-        measuring = ScorePass(rows, sums, groups, key)
-        return _Gathered(measuring, table.run(measuring), _RowContext(units))
+        measuring = ScorePass(rows, sums, of_groups, key)
+        return _Gathered(measuring, table.run(measuring), fact)
 
     def _linked(self, scores: Sequence[ComparedScore], rows: TableRows) -> IntArray | None:
         """The rows that --edges links, or else those that the first artifact with a graph links by its relation."""
@@ -399,7 +388,7 @@ class _Evaluation:
         return _Measured(gathered.measuring.measured(total, replicates), groups)
 
     def _from_rows(
-        self, rows: BufferedScores, names: tuple[str, ...], context: _RowContext, *, halved: bool
+        self, rows: BufferedScores, names: tuple[str, ...], gathered: _Gathered, *, halved: bool
     ) -> _Measured:
         request, candidates = self.request, rows.candidates
         options = request.options.of_rows(candidates[0].scored(rows).rows)  # of groups as of all rows
@@ -413,13 +402,13 @@ class _Evaluation:
             against=self.against,
             resampling=resampling,
             clusters=rows.clusters,
-            edges=context.linked,
+            edges=gathered.linked,
             kinds=request.kinds,
             halved=halved,
         )
         grouped = [
             entry
-            for column, codes in context.groupings
+            for column, codes in gathered.groupings
             for entry in measure_groups(
                 candidates, rows, self.chosen, options, names, column, codes, rows.clusters, halved=halved
             )
@@ -465,7 +454,7 @@ class _Evaluation:
         if isinstance(table, LocalTable):
             assert rows is not None  # `whole_for` has refused too many
             prob = rows.candidates[1 + place].prob  # the raw score is the first
-            promises = promises_of(model, prob, rows, table.tally, gathered.context.units)
+            promises = promises_of(model, prob, rows, table.tally, gathered.units)
             new_rows = rows_of(table.tally, prob, rows.labels, rows.weight, promises)
             return observe(model, state, names, new_rows, of_no_rows(promises, len(prob))).to_json()
         new_there = partial(new_rows_on_cluster, table, gathered.measuring.rows, 1 + place)

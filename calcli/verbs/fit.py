@@ -10,11 +10,13 @@ from pathlib import Path
 from calcli.errors import UsageError
 from calcli.files import as_text
 from calcli.listener import SILENT, Listener
+from calcli.methods import catalog
 from calcli.metrics import catalog as metrics
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.cluster import cluster
 from calcli.models.learn import FitOutcome, learn
 from calcli.models.multi import MultiModel
+from calcli.models.recipe import AUTO
 from calcli.models.requests import FitRequest, FitResult, keep, target_of
 from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows, TrialTable, bind_trial
 from calcli.places import Url
@@ -46,20 +48,26 @@ def fit(request: FitRequest, listener: Listener = SILENT) -> FitResult:
         found = engine.fit_from_sums(request, listener)
         if found is not None:
             return found
-        with trial_rows(request, request.flags, request.resample_by, listener) as rows:
+        with trial_rows(request, request.flags, request.resample_by, listener, method=request.method) as rows:
             return _fit(request, rows, target_of(rows.source, request.output, request.method), listener)
 
 
 @contextmanager
 def trial_rows(
-    request: TrialTable, flags: Flags, unit: str | None, listener: Listener, known: Binding | None = None
+    request: TrialTable,
+    flags: Flags,
+    unit: str | None,
+    listener: Listener,
+    known: Binding | None = None,
+    method: str = AUTO,
 ) -> Iterator[TrialRows]:
     """The rows that calibrators are learned on, here or on a cluster. `unit` is the column whose values stay whole."""
     if request.engine == "local":
         with open_table(request) as source:
             yield TrialRows(source)
         return
-    with cluster(request.engine).sampled_table(request, flags, unit, listener, known) as sample:
+    most = None if method == AUTO else catalog.find(method).sampled
+    with cluster(request.engine).sampled_table(request, flags, unit, listener, known, most) as sample:
         yield sample
 
 

@@ -246,8 +246,7 @@ class JudgedRows:
         batch, binding, loaded = self.loaded.batch, self.binding, self.loaded
         values = values_of_labels(batch)[self.labelled]
         share = shares(values, batch.weights[self.labelled], binding)
-        counts = (loaded.rows + loaded.copies, loaded.rows_bad, loaded.rows_normalised)
-        facts = facts_of(loaded.source, binding, counts, share)
+        facts = facts_of(loaded.source, binding, loaded.tally.facts, share)
         return replace(facts, weight_sum=float(batch.weights.sum()), units=units_fact(self.units))
 
 

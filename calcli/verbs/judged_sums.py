@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.errors import UsageError
 from calcli.metrics.gathered import UNITS
-from calcli.metrics.powered import ORDERS, Moments
+from calcli.metrics.powered import ORDERS, Moments, Sample
 from calcli.models.calibrator import CalibratorModel
 from calcli.numeric.bins import totals
 from calcli.reports.groups import as_numbers, comparable, distinct_groups, group_codes, group_names
@@ -80,17 +80,28 @@ def judged_sums(
     labelled = passed.total.labelled(rows)
     known = labelled.known
     stand_ins = StandIns([known.odds], None) if binding.regression else known.stand_ins(request.seed)
-    every = stand_ins.of(known.odds)
     # Sums over all other rows.
-    adding = CellPass(rows, stand_ins, [float(one.mean()) for one in every], labelled.strata, labelled.unit_values)
-    cells = table.run(adding).total.compact()
+    centres = [float(one.mean()) for one in stand_ins.of(known.odds)]
+    cells = table.run(CellPass(rows, stand_ins, centres, labelled.strata, labelled.unit_values)).total.compact()
     if (stratum := request.strata) is not None and (cells.keys[:, len(request.by)] < 0).any():
         check_strata(stratum, table.count_units(stratum, "--strata"), known.strata)
+    samples, means, keys = _together(rows, labelled, stand_ins, centres, cells)
+    facts = facts_of(example, binding, passed.count.facts, shares(known.value, known.weights, binding))
+    facts = replace(facts, weight_sum=float(samples[0].weights.sum()), units=units)
+    by = {name: (group_names(one), keys[place]) for place, (name, one) in enumerate(rows.distinct.items())}
+    return Judged(example.name, binding, facts, samples, None if rows.ranks else means, by)
+
+
+def _together(
+    rows: _Rows, labelled: _Labelled, stand_ins: StandIns, centres: Sequence[float], cells: Cells
+) -> tuple[tuple[Sample, ...], list[FloatArray], list[IntArray]]:
+    """The sample for each class with its mean scores, and the columns of the entries' keys."""
+    known, request, every = labelled.known, rows.request, stand_ins.of(labelled.known.odds)
     keys = [np.concatenate(pair) for pair in zip(labelled.key, cells.keys.T, strict=True)]
     entries = [
         _Entries.of(known.weights, prob, stand_in, sums, centre, cells.orders)
         for prob, stand_in, sums, centre in zip(
-            _columns(labelled.prob), every, np.split(cells.sums[1:], len(every)), adding.centres, strict=True
+            _columns(labelled.prob), every, np.split(cells.sums[1:], len(every)), centres, strict=True
         )
     ]
     shared: dict[str, Any] = {
@@ -98,17 +109,14 @@ def judged_sums(
         "weight": entries[0].weight,
         "label_prob": known.label_prob,
         "strata": None if known.strata is None else keys[len(request.by)],
-        "units": None if units is None else np.unique(keys[-1], return_inverse=True)[1],
+        "units": None if known.units is None else np.unique(keys[-1], return_inverse=True)[1],
         "counts": np.concatenate([np.ones(len(known.value)), cells.sums[0]]),
-        "alike": binding.weight is None or binding.weight_kind == "counts",
+        "alike": rows.binding.weight is None or rows.binding.weight_kind == "counts",
     }
     samples = samples_of(known, stand_ins, [one.stand_in for one in entries], shared)
-    if units is None:
+    if known.units is None:
         samples = tuple(replace(one, moments=more.moments) for one, more in zip(samples, entries, strict=True))
-    facts = facts_of(example, binding, passed.count.facts, shares(known.value, known.weights, binding))
-    facts = replace(facts, weight_sum=float(entries[0].weight.sum()), units=units)
-    by = {name: (group_names(one), keys[place]) for place, (name, one) in enumerate(rows.distinct.items())}
-    return Judged(example.name, binding, facts, samples, None if rows.ranks else [one.mean for one in entries], by)
+    return samples, [one.mean for one in entries], keys
 
 
 def _distinct(source: Source, column: str) -> pl.Series:
@@ -119,6 +127,7 @@ def _distinct(source: Source, column: str) -> pl.Series:
 
 
 def _columns(prob: FloatArray) -> Sequence[FloatArray]:
+    """The scores of each class: of two the positive one's."""
     return [prob] if prob.ndim == 1 else list(prob.T)
 
 

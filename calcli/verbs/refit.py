@@ -187,7 +187,7 @@ def _calibrator(
             return refit_calibrator(request, old, path, recipe, TrialRows(source), listener)
     if request.pool_nights is not None:
         raise UsageError("--pool-nights counts files, and a cluster reads directories", hint="name the directories")
-    with trial_rows(request, recipe.flags, recipe.resample_by, listener, old.fitted_binding) as rows:
+    with trial_rows(request, recipe.flags, recipe.resample_by, listener, old.fitted_binding, recipe.method) as rows:
         return refit_calibrator(request, old, path, recipe, rows, listener)
 
 

@@ -12,15 +12,19 @@ import shutil
 import subprocess
 from functools import cache
 from html import unescape
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import calcli
 from calcli.cli.main import main
 from calcli.diagrams.charts import decision_charts
-from calcli.diagrams.page import charts, document, slider
+from calcli.diagrams.curve_builder import CurveBuilder
+from calcli.diagrams.page import charts, document, figures, slider, switches
+from calcli.metrics.base import Scored
 from tests.support.decisions import CHOSEN, counted
 from tests.support.shell import HANGS, ROOT
 
@@ -68,7 +72,7 @@ const look = (html, width) => new Promise((done) => {
 });
 (async () => {
   const found = [];
-  for (const width of WIDTHS) found.push(await look(PAGE, width));
+  for (const page of PAGES) for (const width of WIDTHS) found.push(await look(page, width));
   document.body.innerHTML = "<pre id='found'></pre>";
   document.querySelector("#found").textContent = JSON.stringify(found);
 })();
@@ -80,12 +84,13 @@ def sample(name: str) -> str:
     return str(ROOT / "sample_data" / name)
 
 
-def seen(page: Path, folder: Path) -> list[dict[str, Any]]:
-    """What the host saw of a page, at each width."""
-    html = page.read_text().replace("<head>", "<head>" + LISTEN, 1)
-    text = json.dumps(html).replace("</", "<\\/")
+def seen(pages: list[Path], folder: Path) -> list[dict[str, Any]]:
+    """What the host saw of each page, at each width."""
+    texts = [page.read_text().replace("<head>", "<head>" + LISTEN, 1) for page in pages]
     host = folder / "host.html"
-    host.write_text(HOST.replace("PAGE", text).replace("WIDTHS", json.dumps(WIDTHS)))
+    host.write_text(
+        HOST.replace("PAGES", json.dumps(texts).replace("</", "<\\/")).replace("WIDTHS", json.dumps(WIDTHS))
+    )
     said: list[dict[str, Any]] = printed(host, folder)
     return said
 
@@ -100,28 +105,44 @@ def printed(page: Path, folder: Path) -> Any:
     return json.loads(unescape(found[1]))
 
 
-@pytest.fixture(scope="module")
-def artifact(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("artifacts") / "a-name-that-is-long-enough-to-need-a-second-line-on-a-telephone"
-    calcli.fit(sample("train.parquet"), method="platt", output=folder)
-    return str(folder)
-
-
-@pytest.mark.parametrize("kind", ["evaluate", "compare", "diagram"])
-def test_a_page(kind: str, artifact: str, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
+def test_pages(tmp_path: Path) -> None:
+    artifact = str(tmp_path / "a-name-that-is-long-enough-to-need-a-second-line-on-a-telephone")
+    calcli.fit(sample("train.parquet"), method="platt", output=artifact, holdout="none")
     words = {
-        "evaluate": [sample("test.parquet"), "--with", artifact, "--by", "country", "--rejection", "--html", str(page)],
-        "compare": [sample("classes_train.csv"), "--methods", "temperature,vector", "--html", str(page)],
-        "diagram": [sample("test.parquet"), "--with", artifact, "-o", str(page)],
+        "evaluate": [sample("test.parquet"), "--with", artifact, "--by", "country", "--rejection", "--html"],
+        "compare": [sample("classes_train.csv"), "--methods", "temperature,vector", "--html"],
+        "diagram": [sample("test.parquet"), "--with", artifact, "-o"],
     }
-    assert main([kind, *words[kind], "-q"]) == 0
-    for found, width in zip(seen(page, tmp_path), WIDTHS, strict=True):
-        assert found["said"] == []
-        assert found["fetched"] == 0
-        assert max(found["widths"]) <= width
-        assert min(found["figures"]) >= 1
-        assert found["tips"] >= len(found["figures"]) - 1 > 0
+    pages = [tmp_path / f"{kind}.html" for kind in words]
+    for page, (kind, more) in zip(pages, words.items(), strict=True):
+        assert main([kind, *more, str(page), "-q"]) == 0
+    looks = product(words, WIDTHS)
+    for found, (kind, width) in zip(seen(pages, tmp_path), looks, strict=True):
+        assert found["said"] == [], kind
+        assert found["fetched"] == 0, kind
+        assert max(found["widths"]) <= width, kind
+        assert min(found["figures"]) >= 1, kind
+        assert found["tips"] >= len(found["figures"]) - 1 > 0, kind
+
+
+PRESS = """<script>
+const shown = () => [...document.querySelectorAll("figure")].filter((one) => one.getClientRects().length).length;
+const said = [shown()];
+for (const button of document.querySelectorAll("button[value$='age = 2']")) button.click();
+said.push(shown());
+document.body.innerHTML = "<pre id='found'></pre>";
+document.querySelector("#found").textContent = JSON.stringify(said);
+</script></body>"""
+
+
+def test_a_chart_whose_scores_are_all_switched_off_is_hidden(tmp_path: Path) -> None:
+    label, prob = np.array([0, 1] * 20), np.linspace(0.1, 0.9, 40)
+    builder = CurveBuilder(["raw", "new"], ["0", "1"], ("benefit",), groups=["age = 1", "age = 2"])
+    builder.add([Scored(label, prob), Scored(label, prob[::-1])] * 2)
+    body = switches(builder.curves()) + figures(builder.curves(), "label", "none")
+    page = tmp_path / "page.html"
+    page.write_text(document("Charts", "", body).replace("</body>", PRESS))
+    assert printed(page, tmp_path) == [4, 2]  # net benefit, and its difference, of each group
 
 
 MOVE = """<script>

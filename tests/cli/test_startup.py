@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -50,11 +51,23 @@ def imported(*words: str, **more: str) -> set[str]:
     return {line.rpartition("|")[2].strip() for line in lines}
 
 
-@pytest.mark.parametrize("words", LIGHT, ids=" ".join)
-def test_nothing_heavy_is_imported(words: tuple[str, ...]) -> None:
-    modules = imported(*words)
-    assert "calcli.cli.main" in modules
-    assert modules.isdisjoint(HEAVY + NOT_FOR_THIS)
+ONE_AFTER_ANOTHER = """
+import json, sys
+from calcli.cli.main import main
+light, heavy = json.loads(sys.argv[1])
+found = {}
+for words in light:
+    main(words)
+    found[" ".join(words)] = sorted(set(heavy) & set(sys.modules))
+print(json.dumps(found))
+"""
+
+
+def test_nothing_heavy_is_imported() -> None:
+    """In one process, which would keep what the first of them had imported."""
+    words = [sys.executable, "-c", ONE_AFTER_ANOTHER, json.dumps([LIGHT, HEAVY + NOT_FOR_THIS])]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == {" ".join(one): [] for one in LIGHT}
 
 
 @pytest.mark.parametrize(

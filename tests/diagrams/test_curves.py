@@ -36,7 +36,7 @@ def columns(curve: Curve) -> tuple[np.ndarray, ...]:
 @pytest.mark.parametrize(("binning", "strategy"), [("width", "uniform"), ("mass", "quantile")])
 def test_bars_are_those_of_scikit_learn(bins: int, binning: Binning, strategy: str) -> None:
     rows = sample()
-    x, y, n, _, _ = columns(traced(rows, bins=bins, binning=binning))
+    x, y, n, _, _ = columns(traced(rows, bins=bins, binning=binning, diagnosed=False))
     happened, said = calibration_curve(rows.label, rows.prob, n_bins=bins, strategy=strategy)
     np.testing.assert_allclose(x, said, rtol=1e-12)
     np.testing.assert_allclose(y, happened, rtol=1e-12)
@@ -120,7 +120,7 @@ def test_the_band_of_a_bar_is_what_drawing_its_rows_anew_gives(bands: Bands) -> 
     """Broecker & Smith, and the bootstrap, by drawing: the ends may differ by one row, where a quantile is close."""
     rng = np.random.default_rng(2)
     rows = sample(600, slope=1.7)
-    curve = traced(rows, bins=6, bands=bands)
+    curve = traced(rows, bins=6, bands=bands, diagnosed=False)
     for point, (begin, end) in zip(curve.points, curve.edges, strict=True):
         inside = np.flatnonzero((rows.prob > begin) & (rows.prob <= end))
         drawn = rng.choice(inside, (20_000, len(inside)))
@@ -196,7 +196,7 @@ def brute_rejection(rows: Scored, share: float) -> tuple[float, float]:
 def test_rejection_with_ties(weighted: bool) -> None:
     rows = sample(500, slope=2.0, weighted=weighted)
     rows = Scored(rows.label, np.round(rows.prob * 32) / 32, rows.weight)
-    curve, rows = traced(rows, "rejection"), problem(rows, None)
+    curve, rows = traced(rows, "rejection", diagnosed=False), problem(rows, None)
     assert [point.x for point in curve.points] == pytest.approx(np.arange(100) / 100)
     for point in curve.points:
         rate, said = brute_rejection(rows, point.x)
@@ -286,7 +286,7 @@ def test_a_constant_score_is_one_point(kind: Kind, value: float, binning: Binnin
 )
 def test_every_number_is_one(data: st.DataObject, kind: Kind, binning: Binning, bands: Bands) -> None:
     rows = data.draw(strategies.binary_rows())
-    curve = traced(rows, kind, binning=binning, bands=bands)
+    curve = traced(rows, kind, binning=binning, bands=bands, diagnosed=False)
     assert all(after.x >= before.x - 1e-12 for before, after in pairwise(curve.points))
     assert 0.0 <= curve.error <= 1.0
     for point in curve.points:

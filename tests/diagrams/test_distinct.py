@@ -89,7 +89,7 @@ def test_the_band_is_what_drawing_labels_gives(kind: Kind, bands: Bands) -> None
         if kind == "corp":
             seen.append(IsotonicRegression().fit(one.prob, one.label).predict(x))
         else:
-            found = columns(traced(one, kind, bands="none"))
+            found = columns(traced(one, kind, bands="none", diagnosed=False))
             seen.append(np.interp(x, found[0].astype(float), found[1].astype(float)))
     width = np.subtract(*np.quantile(seen, [0.975, 0.025], axis=0))
     assert (hi - lo).mean() == pytest.approx(width.mean(), rel=0.08)
@@ -103,7 +103,9 @@ def test_a_pool_of_the_isotonic_curve_has_the_exact_interval_of_its_rate() -> No
     for _ in range(20):
         prob = np.sort(rng.beta(1.0, 6.0, 300))
         rows = Scored((rng.random(300) < prob).astype(np.int64), prob)
-        x, y, lo, hi = (column.astype(float) for column in columns(traced(rows, "corp", bands="bootstrap")))
+        x, y, lo, hi = (
+            column.astype(float) for column in columns(traced(rows, "corp", bands="bootstrap", diagnosed=False))
+        )
         assert ((lo <= y) & (y <= hi)).all()
         inside += list((lo <= x) & (x <= hi))
         rate = IsotonicRegression().fit_transform(prob, rows.label)
@@ -117,9 +119,9 @@ def test_a_pool_of_the_isotonic_curve_has_the_exact_interval_of_its_rate() -> No
 
 def test_many_distinct_scores_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = sample(3000, slope=1.5)
-    exact = columns(traced(rows, "corp"))
+    exact = columns(traced(rows, "corp", diagnosed=False))
     monkeypatch.setattr(distinct, "MOST", 1000)
-    x, y, _, _ = columns(traced(rows, "corp"))
+    x, y, _, _ = columns(traced(rows, "corp", diagnosed=False))
     assert np.abs(np.interp(exact[0].astype(float), x, y) - exact[1]).mean() < 0.005
     halves = [curve_sums("raw", "1", "corp") for _ in range(2)]
     for sums, some in zip(halves, (slice(0, 400), slice(400, None)), strict=True):

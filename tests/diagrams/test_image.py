@@ -131,7 +131,7 @@ def test_panels_are_in_rows_of_four_and_classes_below_each_other() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("classes", "scores"), [(4, 1), (10, 1), (10, 2), (12, 3), (100, 1)])
+@pytest.mark.parametrize(("classes", "scores"), [(4, 1), (10, 2), (12, 3), (36, 1)])
 def test_many_classes_are_small_multiples(classes: int, scores: int) -> None:
     """In columns, the scores of a class beside each other in a row, and the picture about as wide as a screen is."""
     curves = [bars(*OVER, of=f"{of:03}", score=str(score)) for of in range(classes) for score in range(scores)]

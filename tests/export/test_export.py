@@ -30,9 +30,9 @@ EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 @EACH
 @pytest.mark.parametrize("classes", [2, 4])
 def test_each_method_says_what_it_predicts(row: MethodSpec, classes: int, here: Path, interpreter: Any) -> None:
-    frame = clicks(1500).select("label", "logit") if classes == 2 else breeds(800)
+    frame = clicks(600).select("label", "logit") if classes == 2 else breeds(400)
     calcli.fit(frame, method=row.name, output="kept", holdout="none")
-    table = unseen([name for name in frame.columns if name != "label"], rows=150)
+    table = unseen([name for name in frame.columns if name != "label"], rows=60)
     expected = applied("kept", table)
     assert_same(interpreter("kept", table), expected)
 
@@ -215,18 +215,16 @@ NAMES = ('a"b', "a'b", "a/*", "$$", "a`b", "a;b", "a--b", "a]b", "1a", "a b", "(
 def test_a_name_of_a_table_is_a_name(dialect: str, here: Path) -> None:
     """However odd it is, the statement reads the table of this name, and does nothing else."""
     calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
-    for name in NAMES:
-        for given, parts in (
-            (name, [name]),
-            (f"s.{name}", ["s", name]),
-            (f'"{name.replace(chr(34), 2 * chr(34))}"', [name]),
-        ):
-            text = export(ExportRequest("kept", dialect=dialect, shape="query", table=given, keep=("logit",)))
-            body = text[text.index("SELECT") :]
-            (parsed,) = sqlglot.parse(body, read=dialect)
-            (table,) = parsed.find_all(sqlglot.exp.Table)
-            assert [part.name for part in table.parts] == parts, given
-            assert not table.comments
+    named = [(name, [name]) for name in NAMES]
+    for name in NAMES[:2]:
+        named += [(f"s.{name}", ["s", name]), (f'"{name.replace(chr(34), 2 * chr(34))}"', [name])]
+    for given, parts in named:
+        text = export(ExportRequest("kept", dialect=dialect, shape="query", table=given, keep=("logit",)))
+        body = text[text.index("SELECT") :]
+        (parsed,) = sqlglot.parse(body, read=dialect)
+        (table,) = parsed.find_all(sqlglot.exp.Table)
+        assert [part.name for part in table.parts] == parts, given
+        assert not table.comments
 
 
 def test_an_odd_name_is_read_by_databases(here: Path) -> None:

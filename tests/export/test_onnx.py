@@ -69,7 +69,7 @@ FEATURED = {
 @pytest.mark.parametrize("classes", [2, 3])
 def test_features_too(here: Path, method: str, classes: int) -> None:
     """Missing values, levels that were never seen, infinite numbers."""
-    calcli.fit(visits(1500, classes), method=method, params=FEATURED[method], output="kept", holdout="none")
+    calcli.fit(visits(800, classes), method=method, params=FEATURED[method], output="kept", holdout="none")
     assert_same(odd_visits(300, classes))
 
 

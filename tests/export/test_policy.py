@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ ASKED: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def fitted(here: Path) -> Path:
-    calcli.fit(clicks(), method="platt", output="m", holdout="none")
+def fitted(here: Path, fit_once: Callable[..., None]) -> Path:
+    fit_once("train.parquet", "m", method="platt", holdout="none")
     return here
 
 

@@ -166,7 +166,7 @@ def test_gaps_are_held_against_a_calibrated_score():
 def test_ties_with_a_calibrated_score_count_whatever_the_unit_of_weights():
     """Few rows in two bins: many of the tables that are drawn are the one that there is."""
     rng, chosen = np.random.default_rng(0), (catalog.find("mce"),)
-    for _ in range(20):
+    for _ in range(6):
         rows = Scored(rng.integers(0, 2, 12), rng.choice([0.25, 0.7], 12), rng.integers(1, 4, 12).astype(np.float64))
         scaled = replace(rows, weight=rows.weight / rows.weight.sum())
         values = [catalog.measure(chosen, one, Options())["mce"] for one in (rows, scaled)]

@@ -22,7 +22,8 @@ from calcli.verbs.fit import fit as run_fit
 from tests.support.graphs import HOUSE, nearest, streets, villages
 from tests.support.listener import Recorder
 
-TOLD = {"relation": "edges", "margin": "0", "epochs": "30"}
+QUICK = {"margin": "0", "epochs": "30"}
+TOLD = {"relation": "edges", **QUICK}
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def test_what_edges_need_is_asked_for(town: pl.DataFrame) -> None:
         fit(params={"relation": "edges"})
     with pytest.raises(UsageError, match="--edges is not used here; methods that use it: recal"):
         fit(method="platt", sides=SideFiles(edges="streets.parquet"), flags=HOUSE)
-    fit(params={"relation": "column:village"})
+    fit(params={"relation": "column:village", **QUICK})
     with pytest.raises(UsageError, match="kept was not fitted with --edges"):
         calcli.apply("kept", "new.parquet", "out.parquet", edges="streets.parquet")
 
@@ -176,7 +177,7 @@ def test_a_table_without_features_or_edges_is_refused(town: pl.DataFrame) -> Non
 def test_applying_needs_the_columns_of_the_relation_alone(town: pl.DataFrame) -> None:
     by_relation = {"column:village": ["village"], "knn:east,north": ["east", "north"], "column:east": ["east"]}
     for relation, columns in by_relation.items():
-        model = fit(params={"relation": relation})
+        model = fit(params={"relation": relation, **QUICK})
         assert [feature.name for feature in model.binding.features] == columns
         few = town.select("logit", *columns)
         np.testing.assert_array_equal(calcli.load("kept").predict(few), model.predict(town))
@@ -185,7 +186,7 @@ def test_applying_needs_the_columns_of_the_relation_alone(town: pl.DataFrame) ->
 
 
 def test_a_refit_looks_at_all_features_again(town: pl.DataFrame) -> None:
-    model = fit(params={"relation": "auto"}, holdout="0.3")
+    model = fit(params={"relation": "auto", **QUICK}, holdout="0.3")
     assert len(model.binding.features) == 1
     assert set(calcli.load("kept").fitted_binding.to_json()["features"]) == {"village", "east", "north"}
     calcli.refit("kept", "new.parquet")
@@ -195,7 +196,7 @@ def test_a_refit_looks_at_all_features_again(town: pl.DataFrame) -> None:
 
 def test_offline_all_rows_of_a_table_are_one_graph(town: pl.DataFrame) -> None:
     """In whatever pieces the file comes; a bad row is nobody's neighbour."""
-    told = {"relation": "knn:east,north", "apply": "offline", "margin": "0", "epochs": "30"}
+    told = {"relation": "knn:east,north", "apply": "offline", **QUICK}
     model = fit(params=told)
     rows = town.with_columns(logit=pl.when(pl.col("house") % 7 == 0).then(None).otherwise(pl.col("logit")))
     rows.write_parquet("new.parquet", row_group_size=40)
@@ -213,7 +214,7 @@ def test_offline_all_rows_of_a_table_are_one_graph(town: pl.DataFrame) -> None:
 
 
 def test_the_temperature_is_an_extra_column(town: pl.DataFrame) -> None:
-    model = fit(params={"relation": "column:village"})
+    model = fit(params={"relation": "column:village", **QUICK})
     calcli.apply("kept", "new.parquet", "out.parquet", extra=True)
     out = pl.read_parquet("out.parquet")
     assert out.columns[-1] == "calibrated__temperature"
@@ -254,7 +255,7 @@ def test_evaluate_measures_the_variation_over_edges(town: pl.DataFrame) -> None:
 
 
 def test_evaluate_knows_what_edges_are_for(town: pl.DataFrame) -> None:
-    fit(params={"relation": "column:village"})
+    fit(params={"relation": "column:village", **QUICK})
     with pytest.raises(UsageError, match="--edges is used by the metric tv and by artifacts"):
         calcli.evaluate("new.parquet", ("kept",), edges="streets.parquet")
     with pytest.raises(UsageError, match="add --node-id COLUMN"):
@@ -274,7 +275,7 @@ def test_evaluate_gives_new_edges_to_the_artifacts_that_have_some(town: pl.DataF
 
 
 def test_evaluate_shows_rows_that_are_one_graph_all_at_once(town: pl.DataFrame) -> None:
-    model = fit(params={"relation": "knn:east,north", "apply": "offline", "margin": "0", "epochs": "30"})
+    model = fit(params={"relation": "knn:east,north", "apply": "offline", **QUICK})
     fit(method="platt", output="plain")
     town.write_parquet("new.parquet", row_group_size=40)
     report = calcli.evaluate("new.parquet", ("kept", "plain"))
@@ -285,7 +286,7 @@ def test_evaluate_shows_rows_that_are_one_graph_all_at_once(town: pl.DataFrame) 
 
 def test_more_rows_than_are_held_cannot_be_one_graph(town: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calcli.verbs.score_passes.HELD", 100)
-    fit(params={"relation": "column:village", "apply": "offline"})
+    fit(params={"relation": "column:village", "apply": "offline", **QUICK})
     with pytest.raises(UsageError, match="kept needs all rows at once, and more than 100 are not held"):
         calcli.evaluate("new.parquet", ("kept",))
 

@@ -23,8 +23,8 @@ PLAIN = "nll,brier,auc,ece,mvce"
 
 
 @pytest.fixture
-def fitted(here: Path) -> Path:
-    calcli.fit("train.parquet", method="platt", output="m")
+def fitted(here: Path, fit_once: Callable[..., None]) -> Path:
+    fit_once("train.parquet", "m", method="platt")
     return here
 
 

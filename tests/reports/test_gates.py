@@ -37,7 +37,6 @@ gates = st.builds(
 
 
 @given(gates)
-@settings(max_examples=200)
 def test_what_is_written_is_read_again(gate):
     again = parse(str(gate))
     assert again.alternatives == gate.alternatives

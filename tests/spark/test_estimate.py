@@ -65,7 +65,12 @@ def test_the_numbers_are_those_of_one_machine(
         assert_near(found["data"][fact], report["data"][fact], rel=1e-12)
 
 
-def test_what_needs_all_rows_is_refused_with_what_to_do(judged: Path, driver: Driver) -> None:
+def test_what_needs_all_rows_is_refused_with_what_to_do(judged: Path, driver: Driver, tmp_path: Path) -> None:
+    kept, bare = tmp_path / "kept", tmp_path / "bare.parquet"
+    calcli.fit(judged, method="platt", prob="prob", label="truth", output=kept)
+    pl.read_parquet(judged / "*.parquet").select("prob").write_parquet(bare)
+    promises = ("estimate", bare, "--with", kept, "--engine", "spark")
+    assert "give a sample of the rows to one machine" in driver.run(*promises, code=3).said
     words = ("estimate", judged, "--prob", "prob", "--label", "label", "--engine", "spark")
     assert "--width needs all rows at once" in driver.run(*words, "--width", "0.01", code=2).said
     assert "2 values of 'known' have no labelled row" in driver.run(*words, "--strata", "known", code=3).said

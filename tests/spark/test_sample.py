@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ import pytest
 import calcli
 from calcli.models.auto import Evidence
 from calcli.models.policy import EVIDENCE
+from calcli.spark import sample
 from calcli.spark.session import KEY
 from calcli.verbs.refit_calibrator import STANDARD_ERRORS
 from tests.support.spark import Driver, assert_near, assert_same_numbers, ordered, parts
@@ -45,6 +47,17 @@ def drawn(keyed: pl.DataFrame, rows: int) -> pl.DataFrame:
 
 def payloads(place: Path) -> list[str]:
     return [each.sha256 for each in calcli.load(place).manifest.payloads]
+
+
+def test_effects_are_fitted_on_more_rows_than_others(
+    days: Path, session: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sample, "MOST_ROWS", 2000)
+    for method, sampled in (("effects", None), ("recal", 2000)):
+        place = tmp_path / method
+        calcli.fit(days, method=method, engine="spark", output=place, params={"pairs": 0} if sampled is None else {})
+        found = calcli.load(place).manifest.fit.get("sample")
+        assert (found and found["rows"]) == sampled
 
 
 def test_a_table_that_is_no_larger_comes_whole(days: Path, driver: Driver, keyed: pl.DataFrame, tmp_path: Path) -> None:

@@ -89,11 +89,11 @@ def rejection(*rates: float, score: str = "raw") -> Curve:
     return Curve(score, None, "rejection", points, rates[0], 100.0, diagnosis(None))
 
 
-def traced(rows: Scored, kind: Kind = "reliability", **how) -> Curve:
-    """The curve of some rows."""
+def traced(rows: Scored, kind: Kind = "reliability", *, diagnosed: bool = True, **how) -> Curve:
+    """The curve of some rows; the diagnosis, for which labels are drawn, takes longer than all else."""
     made, one = curve_sums("raw", "1", kind, **how), problem(rows, None if kind == "rejection" else 1)
     made.add(one)
-    return made.curve(diagnose(GapSums.of(one)))
+    return made.curve(diagnose(GapSums.of(one)) if diagnosed else None)
 
 
 def sample(rows: int = 2000, seed: int = 0, *, slope: float = 1.0, weighted: bool = False) -> Scored:

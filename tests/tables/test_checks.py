@@ -238,7 +238,7 @@ def test_bad_rows(columns: dict[str, Any], bound: Binding, reason: str) -> None:
     assert f": {reason} (first in row 2)" in str(caught.value)
     assert "--bad-rows null" in str(caught.value)
     kept = load(source, bound, features=False, bad_rows="null", check_scale=False)
-    assert (len(kept.batch), kept.rows, kept.rows_bad) == (1, 2, 1)
+    assert (len(kept.batch), kept.tally.rows, kept.tally.rows_bad) == (1, 2, 1)
     assert kept.row_numbers is not None
     assert kept.row_numbers.tolist() == [0]
 
@@ -344,7 +344,7 @@ def in_chunks(frame: pl.DataFrame, sizes: list[int]) -> Source:
 
 
 def assert_same(one: Loaded, two: Loaded) -> None:
-    assert (one.rows, one.rows_bad) == (two.rows, two.rows_bad)
+    assert (one.tally.rows, one.tally.rows_bad) == (two.tally.rows, two.tally.rows_bad)
     for a, b in (
         (one.row_numbers, two.row_numbers),
         (one.batch.label, two.batch.label),
@@ -372,7 +372,7 @@ def test_it_does_not_matter_where_chunks_end(sizes: list[int], seed: int, spoil:
         frame = frame.with_columns(logit=pl.when(pl.int_range(pl.len()) % 7 == seed).then(None).otherwise("logit"))
     one = load(open_source(frame), bound, features=True, bad_rows="null")
     assert_same(load(in_chunks(frame, sizes), bound, features=True, bad_rows="null"), one)
-    assert (one.rows_bad > 0) == spoil
+    assert (one.tally.rows_bad > 0) == spoil
 
 
 def test_loaded_rows_are_the_table_s(tmp_path: Path) -> None:
@@ -435,11 +435,11 @@ def test_scores_that_look_like_something_else(kind: str, values: Any, message: s
 
 
 def test_scores_that_may_be_what_they_are_called() -> None:
-    assert scaled("logit", INSIDE, check=False).rows == 20
+    assert scaled("logit", INSIDE, check=False).tally.rows == 20
     for logits in (INSIDE[:19], [*INSIDE, 1.5], [*INSIDE, -0.1]):
-        assert scaled("logit", logits).rows == len(logits)
-    assert scaled("logit", {**SHARES, "v_0": [0.9] * 25}).rows == 25
-    assert scaled("prob", [0.5] * 19 + [1.1]).rows_bad == 1
+        assert scaled("logit", logits).tally.rows == len(logits)
+    assert scaled("logit", {**SHARES, "v_0": [0.9] * 25}).tally.rows == 25
+    assert scaled("prob", [0.5] * 19 + [1.1]).tally.rows_bad == 1
 
 
 def test_text_scores_are_checked_too(tmp_path: Path) -> None:

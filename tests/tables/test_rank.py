@@ -96,7 +96,8 @@ def test_held_out_rows_have_no_part_in_the_curve() -> None:
     for seed in range(4):
         rng = np.random.default_rng(seed)
         table = TABLE[:300].with_columns(label=pl.Series(rng.permutation(LABEL[:300])))
-        report = calcli.fit(table, method="temperature", seed=seed, metrics=("nll",), **ALONE).report
+        asked: dict[str, Any] = {"method": "temperature", "holdout": "cv:2", "metrics": ("nll",)}
+        report = calcli.fit(table, seed=seed, **asked, **ALONE).report
         gains.append(report.differences[0].value)
     assert np.mean(gains) > 0.0
 
@@ -133,7 +134,7 @@ def test_an_artifact_has_the_curve_wherever_it_is_applied(here: Path) -> None:
 @pytest.mark.parametrize(("fit", "asked"), [({"rank": "size"}, {"prob": "p"}), ({"prob": "p"}, {"rank": "size"})])
 def test_an_artifact_reads_no_other_kind_of_score(fit: dict[str, Any], asked: dict[str, Any], here: Path) -> None:
     table = TABLE.with_columns(p=pl.Series(TRUTH))
-    calcli.fit(table, method="platt", output="kept", features=(), **fit)
+    calcli.fit(table, method="platt", output="kept", holdout="none", features=(), **fit)
     for verb in (calcli.evaluate, calcli.apply):
         given = {"artifacts": ("kept",)} if verb is calcli.evaluate else {"artifact": "kept"}
         with pytest.raises(CalcliError, match="names another kind of score"):
@@ -143,14 +144,14 @@ def test_an_artifact_reads_no_other_kind_of_score(fit: dict[str, Any], asked: di
 def test_onnx_has_the_curve_too(here: Path) -> None:
     """`export_onnx` runs the model beside `apply` before it gives it."""
     pytest.importorskip("onnxruntime")
-    calcli.fit(TABLE, method="platt", output="kept", **ALONE)
+    calcli.fit(TABLE, method="platt", output="kept", holdout="none", **ALONE)
     assert export_onnx(ExportRequest("kept"))
 
 
 def test_compare_has_the_base_rate_without_a_method() -> None:
-    report = calcli.compare(TABLE, methods="platt", **ALONE).report
+    report = calcli.compare(TABLE[:600], methods="platt", folds=2, **ALONE).report
     losses = {score.name: score.metrics["nll"].value for score in report.scores}
-    rate = LABEL.mean()
+    rate = LABEL[:600].mean()
     assert losses["identity"] == pytest.approx(-rate * np.log(rate) - (1 - rate) * np.log1p(-rate))
     assert losses["platt"] < losses["identity"]
 

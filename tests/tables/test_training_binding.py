@@ -81,7 +81,7 @@ def test_text_files_are_read_as_they_are_meant(tmp_path: Path):
     assert binding.regression
     assert {feature.name: feature.role for feature in binding.features} == {"x": "number", "code": "category"}
     assert loaded.batch.targets.tolist() == [1.5, 2.0, 4.0]
-    assert loaded.rows_bad == 1
+    assert loaded.tally.rows_bad == 1
     assert np.isnan(loaded.batch.features["x"].values[1])
 
 

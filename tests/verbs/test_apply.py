@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,8 @@ from tests.support.samples import breeds, clicks
 
 
 @pytest.fixture
-def fitted(here: Path) -> Path:
-    calcli.fit("train.parquet", method="isotonic")
+def fitted(here: Path, fit_once: Callable[..., None]) -> Path:
+    fit_once("train.parquet", "train.isotonic", method="isotonic")
     return here
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -26,8 +27,8 @@ from tests.support.scored import GOLDEN
 
 
 @pytest.fixture
-def fitted(here: Path) -> Path:
-    calcli.fit("train.parquet", method="platt", output="m")
+def fitted(here: Path, fit_once: Callable[..., None]) -> Path:
+    fit_once("train.parquet", "m", method="platt")
     return here
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,10 @@ def night(rows: int, seed: int, shift: float = 0.0) -> pl.DataFrame:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fit_once: Callable[..., None]) -> Path:
     monkeypatch.chdir(tmp_path)
     night(8000, 0).write_parquet("train.parquet")
-    calcli.fit("train.parquet", method="platt", output="kept")
+    fit_once("train.parquet", "kept", method="platt")
     return tmp_path
 
 

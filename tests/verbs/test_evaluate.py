@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
@@ -16,9 +17,9 @@ from tests.support.samples import breeds, clicks
 
 
 @pytest.fixture
-def fitted(here: Path) -> Path:
-    calcli.fit("train.parquet", method="platt")
-    calcli.fit("train.parquet", method="isotonic", output="models/iso")
+def fitted(here: Path, fit_once: Callable[..., None]) -> Path:
+    fit_once("train.parquet", "train.platt", method="platt")
+    fit_once("train.parquet", "models/iso", method="isotonic")
     return here
 
 

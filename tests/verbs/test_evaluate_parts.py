@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,8 @@ from tests.support.scored import GOLDEN
 
 
 @pytest.fixture
-def fitted(here: Path) -> Path:
-    calcli.fit("train.parquet", method="platt", output="m")
+def fitted(here: Path, fit_once: Callable[..., None]) -> Path:
+    fit_once("train.parquet", "m", method="platt")
     return here
 
 

@@ -18,7 +18,7 @@ from calcli.batch import Batch, Column, FloatArray
 from calcli.expressions import Inputs, Missing, Number, Switch, Term, Terms
 from calcli.learners.encoding import heaviest_levels, level_weights
 from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, quantile_gaps, unpack_features
-from calcli.methods.trees.kernels import encode_numbers
+from calcli.methods.trees.kernels import encode_numbers, only_read, scratch
 from calcli.numeric.bins import run_starts
 
 Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
@@ -64,7 +64,7 @@ class Coding(CodedFeature):
     def _binned(self, values: NDArray[Any]) -> Codes:
         """The codes of numbers."""
         codes = np.empty((len(values), 1), dtype=np.uint16)
-        encode_numbers(np.ascontiguousarray(values, dtype=np.float64), self.cuts, MISSING, 0, len(values), codes, 0)
+        encode_numbers(only_read(values), only_read(self.cuts), MISSING, 0, len(values), scratch(), codes, 0)
         return codes[:, 0].astype(self.dtype)
 
     def _scores(self, score: FloatArray) -> FloatArray:

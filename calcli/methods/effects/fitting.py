@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray, spans
+from calcli.batch import CHUNK, Batch, FloatArray, spans
 from calcli.methods.base import tell
 from calcli.methods.effects import kernels
 from calcli.methods.effects.coding import Codes, Coding
@@ -85,6 +85,11 @@ class Block:
         shape = (codes,) if classes == 2 else (codes, classes)
         variance = np.full(shape[1:], FIRST_VARIANCE if len(parts) == 1 else np.nan)
         return cls(parts, slope, np.zeros(shape), variance, np.zeros(shape))
+
+    @property
+    def new(self) -> bool:
+        """Whether it is a pair that has not seen any rows."""
+        return bool(np.isnan(self.variance.flat[0]))
 
     @property
     def kind(self) -> tuple[int, bool]:
@@ -192,6 +197,9 @@ class Fit:
     places: dict[tuple[str, str], list[int]] = field(init=False)
     """The places of the codings of each feature, or score."""
 
+    coded: dict[tuple[int, ...], CodesOf] = field(init=False, default_factory=dict)
+    """Of the blocks by their parts: codes are paired once for all sweeps where the rows are few."""
+
     def __post_init__(self) -> None:
         self.places = {}
         for place, coding in enumerate(self.codings):
@@ -263,30 +271,38 @@ class Fit:
 
     def codes_of(self, parts: tuple[int, ...]) -> CodesOf:
         """The codes of a slice of rows under one coding, or under a pair of them."""
+        if len(self.rows.score) <= CHUNK:  # one slice has them all
+            whole = joined(parts, self.codes, self.codings)
+            return lambda rows: whole
         return lambda rows: joined(parts, {part: self.codes[part][rows] for part in parts}, self.codings)
 
     def _step(self, block: Block) -> float:
         """A step of a block; returns the sum of h times the square of the steps, twice what the likelihood moves by."""
-        codes = self.codes_of(block.parts)
+        codes = self.coded.get(block.parts)
+        if codes is None:
+            codes = self.coded[block.parts] = self.codes_of(block.parts)
         sums = self.rows.sums(codes, len(block.values), slope=block.slope)
-        seen = sums[..., 1] > 0.0
-        if not np.isfinite(block.variance).all():
+        gradient, known = sums[..., 0], sums[..., 1]
+        seen = known > 0.0
+        if block.new:
             block.variance = first_variance(sums)
         variance = np.maximum(block.variance, 1e-12)
-        precision = sums[..., 1] + 1.0 / variance
-        damped = 1.0 if self.rows.classes == 2 else DAMPED
-        step = damped * np.clip((sums[..., 0] - block.values / variance) / precision, -1.0, 1.0)
+        precision = known + 1.0 / variance
+        # Functions of numpy for whole arrays, as wrappers around them take as long as the work on a few values.
+        step = np.minimum(np.maximum((gradient - block.values / variance) / precision, -1.0), 1.0)
+        if self.rows.classes > 2:
+            step *= DAMPED
         block.values = block.values + step
-        block.information = sums[..., 1]
-        expected = np.where(seen, np.square(block.values) + 1.0 / precision, 0.0).sum(axis=0)
+        block.information = known
+        expected = np.add.reduce(np.where(seen, np.square(block.values) + 1.0 / precision, 0.0))
         prior = PRIOR * self.means.get(block.kind, 0.0)
-        found = (expected + prior) / (np.maximum(seen.sum(axis=0), 1) + PRIOR)
+        found = (expected + prior) / (np.maximum(np.add.reduce(seen), 1) + PRIOR)
         way = np.log(np.maximum(found, 1e-12) / variance)
         block.pace = np.where(way * block.way > 0.0, np.minimum(2.0 * block.pace, FASTEST), 1.0)
         block.way = way
         block.variance = np.asarray(variance * np.exp(block.pace * way))
         self.rows.shift(codes, step, slope=block.slope)
-        return float((sums[..., 1] * np.square(step)).sum())
+        return float(np.add.reduce(known * np.square(step), axis=None))
 
     def place_of(self, coding: Coding, batch: Batch) -> int:
         """The place of a coding; the same twice, as that of a category in pairs, has one."""

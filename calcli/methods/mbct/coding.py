@@ -21,7 +21,7 @@ from calcli.methods.mbct import kernels
 from calcli.methods.mbct.kernels import Codes
 from calcli.methods.mbct.kernels import predict as applying
 from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, pack_features, quantile_gaps, unpack_features
-from calcli.methods.trees.kernels import encode_numbers
+from calcli.methods.trees.kernels import encode_numbers, only_read, scratch
 from calcli.numeric.bins import just_above
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.seeded import in_class_order
@@ -59,25 +59,29 @@ class Coder:
         columns = [self._column(feature, batch) for feature in self.features]
 
         def work(start: int) -> None:
+            below = scratch()
             for low in range(start, min(start + BLOCK, rows), STRIDE):
                 high = min(low + STRIDE, start + BLOCK, rows)
-                for place, (feature, values, table) in enumerate(columns):
-                    if table is None:
-                        encode_numbers(values, feature.cuts, int(feature.missing), low, high, codes, place)
+                for place, (missing, values, table) in enumerate(columns):
+                    if missing is not None:
+                        encode_numbers(values, table, missing, low, high, below, codes, place)
                     else:
                         applying.encode_categories(values, table, low, high, codes, place)
 
         on_threads(work, range(0, rows, BLOCK))
         return codes
 
-    def _column(self, feature: CodedFeature, batch: Batch) -> tuple[CodedFeature, NDArray[Any], Codes | None]:
-        """The values of a feature, and for a category the code of each of the batch's levels."""
+    def _column(self, feature: CodedFeature, batch: Batch) -> tuple[int | None, NDArray[Any], NDArray[Any]]:
+        """How many codes missing numbers have, the values, and the cuts; of a category None, and the codes of levels.
+
+        These are the levels of the batch.
+        """
         if feature.kind == "category":
             column = _of(batch.features[feature.name], category=True)
-            return feature, np.ascontiguousarray(column.values, dtype=np.int32), self._table(feature, column.levels)
+            return None, np.ascontiguousarray(column.values, dtype=np.int32), self._table(feature, column.levels)
         score = feature.kind == "score"
         values = batch.score if score else _of(batch.features[feature.name], category=False).values
-        return feature, np.ascontiguousarray(values, dtype=np.float64), None
+        return int(feature.missing), only_read(values), only_read(feature.cuts)
 
     def _table(self, feature: CodedFeature, levels: tuple[str, ...]) -> Codes:
         """`CodedFeature.level_codes`; chunks of a table often come with the very same levels."""

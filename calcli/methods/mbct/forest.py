@@ -19,7 +19,7 @@ from calcli.methods.mbct import kernels
 from calcli.methods.mbct.coding import Coder
 from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.kernels import Codes, Places
-from calcli.methods.mbct.kernels.predict import Walk, apply_trees
+from calcli.methods.mbct.kernels.predict import STRIDE, Walk, apply_trees
 from calcli.methods.mbct.level_passes import BLOCK
 from calcli.methods.trees.coding import CodedFeature, importance_section, leaf_columns, rates
 from calcli.numeric.links import logit, sigmoid
@@ -143,7 +143,7 @@ class Forest:
         """Calibrate rows by all trees; `score` is z for ``odds`` and p for ``linear``, and is changed."""
 
         def work(block: slice) -> None:
-            apply_trees(codes[block], score[block], self.link, self.walk)
+            apply_trees(codes[block], score[block], self.link, self.walk, np.empty(STRIDE, dtype=np.uint32))
 
         on_threads(work, spans(len(score), BLOCK))
 

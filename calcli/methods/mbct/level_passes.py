@@ -25,6 +25,7 @@ from calcli.methods.mbct.kernels import (
     Places,
     RowArrays,
     Rule,
+    Scratch,
     Splits,
     Table,
     split_search,
@@ -229,8 +230,9 @@ def search(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
     def small(group: slice) -> Splits:
         part = nodes.take(group)
         splits, histogram = _empty_splits(part, cells, rule), cells.histogram(squares=rule.squares)
+        scratch = Scratch.of(len(histogram))
         end = split_search.search_nodes(
-            rows.arrays, part.start, part.stop, part.pattern, part.facts, cells, rule, histogram, splits
+            rows.arrays, part.start, part.stop, part.pattern, part.facts, cells, rule, histogram, scratch, splits
         )
         return splits._replace(code=splits.code[:end], facts=splits.facts[:end])
 
@@ -285,7 +287,13 @@ def move_to_children(rows: Rows, target: Rows, nodes: Nodes, children: Children,
 
     def small(group: slice) -> None:
         update.scatter_nodes(
-            rows.arrays, nodes.start[group], nodes.stop[group], children.of(group), places, target.arrays
+            rows.arrays,
+            nodes.start[group],
+            nodes.stop[group],
+            children.of(group),
+            children.table,
+            places,
+            target.arrays,
         )
 
     def large(node: int) -> None:
@@ -333,7 +341,7 @@ def calibrate_children(rows: Rows, nodes: Nodes, children: Children, patterns: F
 
     def small(group: slice) -> None:
         update.set_branches_of_nodes(
-            rows.arrays, nodes.start[group], nodes.stop[group], children.of(group), patterns, link
+            rows.arrays, nodes.start[group], nodes.stop[group], children.of(group), children.table, patterns, link
         )
 
     def large(node: int) -> None:

@@ -13,7 +13,7 @@ from calcli.batch import Batch, Column, Role
 from calcli.methods.mbct.coding import Coder, learn_codes
 from calcli.methods.mbct.forest import code_words
 from calcli.methods.trees.coding import quantile_gaps
-from calcli.methods.trees.kernels import encode_numbers
+from calcli.methods.trees.kernels import encode_numbers, only_read, scratch
 from calcli.numeric.links import logit
 
 
@@ -158,7 +158,7 @@ def test_the_code_of_a_number_is_how_many_cuts_lie_below_it(count: int) -> None:
     values = np.concatenate([rng.normal(size=500), cuts, [np.inf, -np.inf, np.nan]])
     codes = np.zeros((len(values), 2), dtype=np.uint16)
     for missing in (0, 1):
-        encode_numbers(values, cuts, missing, 0, len(values), codes, 1)
+        encode_numbers(only_read(values), only_read(cuts), missing, 0, len(values), scratch(), codes, 1)
         expected = 1 + missing + np.searchsorted(cuts, values, side="left")
         np.testing.assert_array_equal(codes[:, 1], np.where(np.isnan(values), missing, expected))
         assert not codes[:, 0].any()

@@ -303,15 +303,15 @@ def test_of_many_rows_deeper_trees_are_tried(monkeypatch: pytest.MonkeyPatch) ->
 
     def rows(seed: int, *, meet: bool) -> Batch:
         rng = np.random.default_rng(seed)
-        signs = rng.choice([-1.0, 1.0], (3, 8000))
-        score = rng.normal(size=8000)
-        label = (rng.random(8000) < sigmoid(score + (signs.prod(axis=0) if meet else signs[0]))).astype(np.int64)
+        signs = rng.choice([-1.0, 1.0], (3, 4000))
+        score = rng.normal(size=4000)
+        label = (rng.random(4000) < sigmoid(score + (signs.prod(axis=0) if meet else signs[0]))).astype(np.int64)
         return Batch(score, label, None, {f"sign {place}": Column("number", one) for place, one in enumerate(signs)})
 
     model = fitted(rows(0, meet=True))
     assert model.state.number("depth") == 2
     shallow = loss_of(model, rows(1, meet=True))
-    monkeypatch.setattr("calcli.methods.mbct.mbct.LARGE", 8000)
+    monkeypatch.setattr("calcli.methods.mbct.mbct.LARGE", 4000)
     model = fitted(rows(0, meet=True))
     assert model.state.number("depth") >= 3
     assert loss_of(model, rows(1, meet=True)) < 0.95 * shallow

@@ -35,7 +35,7 @@ def test_the_order_of_columns_and_what_else_is_there_do_not_matter(method: str, 
 
 @pytest.mark.parametrize(("method", "given"), [("boost", {}), *PARTITIONS])
 def test_saturated_scores(method: str, given: dict[str, Any]) -> None:
-    train, test = wrong_by_feature(2000), wrong_by_feature(2000, seed=1)
+    train, test = wrong_by_feature(1000), wrong_by_feature(1000, seed=1)
     train, test = (replace(rows, score=np.clip(40 * rows.score, -700, 700)) for rows in (train, test))
     given = given and {"trees": 4, **given}
     assert loss_of(fitted(method, train, **given), test) < loss_of(alone(train), test)

@@ -62,6 +62,24 @@ class Cells(NamedTuple):
         return np.zeros((int(self.offsets[-1]), 8 if squares or self.weighted else 4))
 
 
+class Scratch(NamedTuple):
+    """Memory for `split_search.search_nodes`, an entry for each cell: to make it there would take longer to compile."""
+
+    seen: Flags
+    """All 0, before and after."""
+
+    every: Table
+    """The numbers of all cells."""
+
+    touched: Table
+    heavy: Table
+    """`touched`, `heavy`: anything."""
+
+    @classmethod
+    def of(cls, cells: int) -> Scratch:
+        return cls(np.zeros(cells, np.uint8), np.arange(cells, dtype=np.uint32), *np.zeros((2, cells), np.uint32))
+
+
 class Rule(NamedTuple):
     """The part of `nodes.Growth` that kernels need; `squares`: whether all five sums are needed or two."""
 
@@ -106,6 +124,11 @@ class Children(NamedTuple):
     first: Places
     stop: Places
     code: Codes
+
+    @property
+    def table(self) -> Table:
+        """A table of branches by code, all 0, long enough for the children of any of the nodes."""
+        return np.zeros(int(self.code.max(initial=0)) + 2, dtype=np.uint32)
 
     def of(self, nodes: slice) -> Children:
         return Children(self.feature[nodes], self.first[nodes], self.stop[nodes], self.code)

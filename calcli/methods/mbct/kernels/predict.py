@@ -50,20 +50,21 @@ class Walk(NamedTuple):
 
 
 @compiled
-def apply_trees(codes: Codes, score: FloatArray, link: int, walk: Walk) -> None:
+def apply_trees(codes: Codes, score: FloatArray, link: int, walk: Walk, at: Table) -> None:
     """Calibrate rows by one tree after the other; `score` is z for ``odds`` and p for ``linear``, and is changed.
 
     As a leaf is its own child, all rows take as many steps as the tree is deep, with no branch to predict, and the
     processor works on several rows at once. Few rows at a time go through all trees, so that they stay in the cache.
+    `at` is memory for `STRIDE` of them.
     """
     roots, depths, nodes, children, pattern, bound = walk
-    at = np.empty(STRIDE, dtype=np.uint32)
     low_bits, more_bits = np.uint64(0xFFFFFFFF), np.uint64(0x1FFFF)
     for first in range(0, len(score), STRIDE):
         many = min(STRIDE, len(score) - first)
         for tree in range(len(roots)):
             # From the root to the leaf of each row, a level at a time.
-            at[:many] = roots[tree]
+            for place in range(many):
+                at[place] = roots[tree]
             for _ in range(depths[tree]):
                 for place in range(many):
                     node = nodes[at[place]]

@@ -43,6 +43,7 @@ from calcli.methods.mbct.kernels import (
     Places,
     RowArrays,
     Rule,
+    Scratch,
     Splits,
     Table,
 )
@@ -334,6 +335,7 @@ def search_nodes(
     cells: Cells,
     rule: Rule,
     histogram: FloatArray,
+    scratch: Scratch,
     splits: Splits,
 ) -> int:
     """`search_node` for each of these nodes, whose rows are starts .. stops - 1. Returns where the branches end.
@@ -341,21 +343,19 @@ def search_nodes(
     `histogram` is all 0, before and after. A node with fewer codes than there are cells visits only the cells that it
     has rows in: the time for a node is that of its rows, whatever the number of cells.
     """
-    seen, all_cells = np.zeros(len(histogram), dtype=np.uint8), np.zeros(len(histogram), dtype=np.uint32)
-    touched, heavy = np.zeros(len(histogram), dtype=np.uint32), np.zeros(len(histogram), dtype=np.uint32)
-    for number in range(len(histogram)):
-        all_cells[number] = number
-    end = int(np.int64(0))  # a literal 0 would compile `search_node` once more
+    seen, every, touched, heavy = scratch
+    nothing = int(np.int64(0))  # a literal 0 would compile `search_node` and `sort_cells` once more
+    end = nothing
     for node in range(len(starts)):
         start, stop = starts[node], stops[node]
         # The histogram of the node, and the cells that have rows.
         add_to_histogram(rows, start, stop, cells, rule, histogram)
         few = (stop - start) * rows.codes.shape[1] < len(histogram)
-        visited = all_cells
+        visited = every
         if few:
             visited = touched[: cells_of_rows(rows.codes, start, stop, cells.offsets, seen, touched)]
         # Those with weight enough for a branch, in order.
-        count = 0
+        count = nothing
         for cell in visited:
             if histogram[cell, 0] + histogram[cell, 1] >= rule.min_weight:
                 heavy[count] = cell

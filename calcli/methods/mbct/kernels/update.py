@@ -48,15 +48,6 @@ def scatter(
 
 
 @compiled
-def empty_table(children: Children) -> Table:
-    """A table of branches by code, all 0, long enough for the children of any of the nodes."""
-    greatest = 0
-    for node in range(len(children.stop)):  # codes rise from child to child
-        greatest = max(greatest, int(children.code[children.stop[node] - 1]))
-    return np.zeros(greatest + 2, dtype=np.uint32)
-
-
-@compiled
 def fill_table(branch: Table, code: Codes) -> None:
     """Let the codes of a node's children lead to them, in a table that is all 0; the first child is the rest."""
     for child in range(1, len(code)):
@@ -72,10 +63,18 @@ def clear_table(branch: Table, code: Codes) -> None:
 
 @compiled
 def scatter_nodes(
-    rows: RowArrays, starts: Places, stops: Places, children: Children, places: Places, target: RowArrays
+    rows: RowArrays,
+    starts: Places,
+    stops: Places,
+    children: Children,
+    branch: Table,
+    places: Places,
+    target: RowArrays,
 ) -> None:
-    """`scatter` the rows of each node; `places` has an entry for each child, where its rows begin, and moves on."""
-    branch = empty_table(children)
+    """`scatter` the rows of each node; `places` has an entry for each child, where its rows begin, and moves on.
+
+    `branch` is `Children.table`.
+    """
     for node in range(len(starts)):
         first, stop = children.first[node], children.stop[node]
         fill_table(branch, children.code[first:stop])
@@ -138,10 +137,15 @@ def set_branches(
 
 @compiled
 def set_branches_of_nodes(
-    rows: RowArrays, starts: Places, stops: Places, children: Children, patterns: FloatArray, link: int
+    rows: RowArrays,
+    starts: Places,
+    stops: Places,
+    children: Children,
+    branch: Table,
+    patterns: FloatArray,
+    link: int,
 ) -> None:
-    """`set_branches` for each node; `patterns` has an entry for each child."""
-    branch = empty_table(children)
+    """`set_branches` for each node; `patterns` has an entry for each child, and `branch` is `Children.table`."""
     for node in range(len(starts)):
         first, stop = children.first[node], children.stop[node]
         fill_table(branch, children.code[first:stop])
