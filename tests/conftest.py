@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 import calcli
 
-settings.register_profile(
-    "busy",  # whatever else the machine does; CALCLI_FUZZ=N draws so many other examples in each run
-    max_examples=int(os.environ.get("CALCLI_FUZZ", "50")),
-    deadline=None,
-    derandomize="CALCLI_FUZZ" not in os.environ,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("busy")
-if "CALCLI_FUZZ" not in os.environ:
-    with suppress(ImportError):
-        from hypothesis.internal.conjecture import providers
-
-        # Constants of our code are not drawn: they would be those of the modules that a process has imported by then,
-        # so that examples would depend on which tests it has run before.
-        providers.is_local_module_file = lambda _: False
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support.differences import pytest_terminal_summary  # noqa: E402, F401 a hook of pytest
-from tests.support.samples import parquet_of_clicks  # noqa: E402 only now are its assertions rewritten
+from tests.support.drawing import draw_examples  # noqa: E402 only now are assertions rewritten
+from tests.support.samples import parquet_of_clicks  # noqa: E402
+
+draw_examples()
 
 
 @pytest.fixture

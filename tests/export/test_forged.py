@@ -47,8 +47,8 @@ FITS: dict[str, tuple[str, int, dict[str, Any]]] = {
 }
 
 
-OTHERS = ("method/1/", "method/2/", "method/3/")
-"""Of a calibrator for each class, all but the first: they are the same code."""
+OTHERS = ("method/1/", "method/2/", "method/3/", "method/mixture/1/", "method/mixture/2/")
+"""Of a calibrator for each class or cluster, all but the first: they are the same code."""
 
 
 def put(value: float, place: int) -> Callable[[np.ndarray], np.ndarray]:

@@ -1,4 +1,7 @@
-"""Shapley values against their closed form."""
+"""Shapley values against their closed form: a slow test, because shap compiles for seconds in each process.
+
+`tests/verbs/test_explain.py` asks the same explainer for values that add up.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from calcli.learners.tree_models import of_function
 pytest.importorskip("shap")
 
 
+@pytest.mark.slow
 def test_of_a_sum_each_column_adds_its_distance_from_the_mean_of_the_background() -> None:
     rng = np.random.default_rng(0)
     numbers, codes = rng.normal(size=40), rng.integers(-1, 3, 40).astype(np.int32)

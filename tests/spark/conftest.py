@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.spark import HOST, Cluster, Driver, free_port, launch, launch_worker, started, wait_for, write_days
+from tests.support.spark import HOST, Cluster, Driver, launch, launch_worker, started, wait_for, write_days
 
 
 @pytest.fixture(scope="session")
@@ -37,12 +38,13 @@ def session() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     place = tmp_path_factory.mktemp("spark")
-    port, page = free_port(), free_port()
     name = "org.apache.spark.deploy.master.Master"
-    master = launch(place, "master", name, "--host", HOST, "--port", str(port), "--webui-port", str(page))
-    found = Cluster(f"spark://{HOST}:{port}", [])
+    # It takes ports that are free then, and says which: others may have taken what was free before.
+    master = launch(place, "master", name, "--host", HOST, "--port", "0", "--webui-port", "0")
+    found = Cluster("", [])
     try:
         wait_for(place / "master.log", "I have been elected leader", master)
+        found.url = re.findall(r"spark://\S+:\d+", (place / "master.log").read_text())[0]
         found.workers += [launch_worker(place, f"worker{index}", found.url) for index in range(2)]
         for index, worker in enumerate(found.workers):
             wait_for(place / f"worker{index}.log", "Successfully registered with master", worker)

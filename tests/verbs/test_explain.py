@@ -42,7 +42,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("method", QUICK)
 def test_the_base_and_what_columns_add_are_the_difference_of_log_odds(place: Path, method: str) -> None:
-    rows = visits(60, seed=1)
+    rows = visits(25, seed=1)
     found = calcli.explain(place / method, rows)
     raw, calibrated = rows["logit"].to_numpy(), calcli.load(place / method).predict(rows)
     np.testing.assert_allclose(found.base + found.values.sum(axis=1), log_odds(calibrated) - raw, atol=1e-6)
