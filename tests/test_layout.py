@@ -84,7 +84,7 @@ def test_tests_that_the_docs_name_are_there() -> None:
 
 @pytest.mark.skipif("CALCLI_FUZZ" in os.environ, reason="new examples are asked for")
 def test_examples_do_not_depend_on_the_modules_that_a_process_has_imported() -> None:
-    """Hypothesis would draw the constants in them: tests/conftest.py keeps it from that."""
+    """Hypothesis would draw the constants in them: tests/support/drawing.py keeps it from that."""
     providers = pytest.importorskip("hypothesis.internal.conjecture.providers")
     of_our_code = getattr(providers, "_get_local_constants", set)
     assert len(of_our_code()) == 0
