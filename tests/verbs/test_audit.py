@@ -61,7 +61,7 @@ def test_an_audit_is_all_of_its_parts(here: Path) -> None:
 
 
 def test_an_audit_goes_on_without_features(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    pl.DataFrame({"label": [0, 1, 0, 1] * 3, "prob": [0.2, 0.6, 0.4, 0.7] * 3}).write_csv("few.csv")
+    pl.DataFrame({"label": [0, 1, 1, 0] * 3, "prob": [0.2, 0.6, 0.4, 0.7] * 3}).write_csv("few.csv")
     assert main(["evaluate", "few.csv", "--audit", "--html", "page.html"]) == 0
     said = " ".join(capfd.readouterr().err.split())
     assert "no segments are looked for: the table has no features" in said
