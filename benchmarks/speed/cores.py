@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="TEXT")
     parser.add_argument("--clock", action="store_true", help="as the commands are, in seconds of the clock")
     given = parser.parse_args()
-    names = ("one thread", f"{os.cpu_count()} threads") if given.clock else tuple(f"{cores} cores" for cores in CORES)
+    names = ("one thread", f"{os.cpu_count()} threads") if given.clock else tuple(f"cores: {cores}" for cores in CORES)
     print(f"| command | {' | '.join(names)} | ratio of the second |\n| --- |{' --: |' * (len(names) + 1)}")
     with tempfile.TemporaryDirectory() as name:
         for what, words in CASES.items():
