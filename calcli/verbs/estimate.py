@@ -30,7 +30,7 @@ from calcli.tables.passes import LocalTable
 from calcli.tables.source import Source, open_source
 from calcli.verbs.engine import grouped, needs_all_rows, opened
 from calcli.verbs.estimate_request import EstimateRequest
-from calcli.verbs.judged_rows import Judged, JudgedRows, facts_of_systems, systems
+from calcli.verbs.judged_rows import Judged, JudgedRows, facts_of_systems, score_columns, systems
 from calcli.verbs.judged_sums import judged_sums
 from calcli.verbs.label_plan import Variances, choose, labelled_before, planned
 from calcli.verbs.promised import ESTIMATE, empty_entry, moved_report, promised_report
@@ -190,7 +190,8 @@ def _report(
                 hint="label some rows, drawn at random (--choose N -o FILE draws them), or add --with ARTIFACT",
             )
     judged = {name: rows.judged(request) for name, rows in parts.items()}
-    report = _estimated(request, model, judged, facts_of_systems([*parts.values()]), items)
+    facts = facts_of_systems([*parts.values()], [one.facts for one in judged.values()])
+    report = _estimated(request, model, judged, facts, items)
     return replace(report, plan=_plan(request, only, _known(next(iter(judged.values())))))
 
 
@@ -231,8 +232,7 @@ def _plan(request: EstimateRequest, rows: JudgedRows, known: Sequence[Variances]
     if not known:
         if not rows.rate:
             raise DataError("no row has a label, and without any nothing is known of a number", hint="label some rows")
-        columns = [rows.prob] if rows.prob.ndim == 1 else list(rows.prob.T)
-        known = [Variances.promised(column) for column in columns]
+        known = [Variances.promised(column) for column in score_columns(rows.prob)]
     if request.width is not None:
         before, weight = labelled_before(rows, request), rows.loaded.batch.weight
         each = [planned(request.width, one, before, weight) for one in known]

@@ -92,11 +92,12 @@ class LabelledRows:
     def order(self) -> IntArray:
         """The rows in an order that follows from their values, so that folds are the same wherever the rows were."""
         keys = [self.value, self.share, self.strata, self.units, *self.groups]
-        columns = [self.odds] if self.odds.ndim == 1 else list(self.odds.T)
-        return np.lexsort([*(key for key in reversed(keys) if key is not None), *reversed(columns)])
+        return np.lexsort([*(key for key in reversed(keys) if key is not None), *reversed(score_columns(self.odds))])
 
-    def stand_ins(self, seed: int) -> StandIns:
-        """The stand-ins for the labels of these rows and of others, by calibrators of five folds."""
+    def stand_ins(self, seed: int, *, rate: bool) -> StandIns:
+        """The stand-ins for the labels of these rows and of others: for classes by calibrators of five folds."""
+        if not rate:
+            return StandIns([self.odds], None)
         order, spec = self.order, catalog.find("platt")
         units = None if self.units is None else SamplingUnits(self.units[order])
         count = len(order) if units is None else len(np.unique(units.rank))
@@ -227,7 +228,7 @@ class JudgedRows:
             None if units is None else units[labelled],
             [codes[labelled] for _, codes in by.values()],
         )
-        stand_ins = known.stand_ins(request.seed) if self.rate else StandIns([known.odds], None)
+        stand_ins = known.stand_ins(request.seed, rate=self.rate)
         shared: dict[str, Any] = {
             "labelled": labelled,
             "weight": batch.weight,
@@ -237,7 +238,7 @@ class JudgedRows:
         }
         samples = samples_of(known, stand_ins, stand_ins.of(self.odds), shared)
         ranks = self.given and self.binding.score.kind == "rank"
-        means = None if ranks else [self.prob] if self.prob.ndim == 1 else list(self.prob.T)
+        means = None if ranks else score_columns(self.prob)
         return Judged(self.name, self.binding, self.facts, samples, means, by)
 
     @property
@@ -250,9 +251,11 @@ class JudgedRows:
         return replace(facts, weight_sum=float(batch.weights.sum()), units=units_fact(self.units))
 
 
-def facts_of_systems(parts: Sequence[JudgedRows]) -> DataFacts:
-    """The facts about the rows of one table or of two; the rates and units are those of the first system."""
-    facts = [one.facts for one in parts]
+def facts_of_systems(parts: Sequence[JudgedRows], facts: Sequence[DataFacts]) -> DataFacts:
+    """The facts about the rows of one table or of two, given those about each system's.
+
+    The rates and units are those of the first system.
+    """
     tables = {id(one.loaded.source): of for one, of in zip(parts, facts, strict=True)}.values()
     return replace(
         facts[0],
@@ -261,6 +264,11 @@ def facts_of_systems(parts: Sequence[JudgedRows]) -> DataFacts:
         rows_normalised=sum(one.rows_normalised for one in tables),
         weight_sum=sum(one.weight_sum for one in facts),
     )
+
+
+def score_columns(score: FloatArray) -> Sequence[FloatArray]:
+    """The scores as they are: of classes a column for each, of two classes and of amounts one."""
+    return [score] if score.ndim == 1 else list(score.T)
 
 
 def columns_of(odds: FloatArray) -> Sequence[FloatArray]:

@@ -42,6 +42,7 @@ from calcli.verbs.judged_rows import (
     is_labelled,
     judgement,
     samples_of,
+    score_columns,
     shares,
     values_of_labels,
 )
@@ -79,13 +80,14 @@ def judged_sums(
         return None
     labelled = passed.total.labelled(rows)
     known = labelled.known
-    stand_ins = StandIns([known.odds], None) if binding.regression else known.stand_ins(request.seed)
+    stand_ins = known.stand_ins(request.seed, rate=not binding.regression)
+    every = stand_ins.of(known.odds)
     # Sums over all other rows.
-    centres = [float(one.mean()) for one in stand_ins.of(known.odds)]
+    centres = [float(one.mean()) for one in every]
     cells = table.run(CellPass(rows, stand_ins, centres, labelled.strata, labelled.unit_values)).total.compact()
     if (stratum := request.strata) is not None and (cells.keys[:, len(request.by)] < 0).any():
         check_strata(stratum, table.count_units(stratum, "--strata"), known.strata)
-    samples, means, keys = _together(rows, labelled, stand_ins, centres, cells)
+    samples, means, keys = _together(rows, labelled, stand_ins, every, centres, cells)
     facts = facts_of(example, binding, passed.count.facts, shares(known.value, known.weights, binding))
     facts = replace(facts, weight_sum=float(samples[0].weights.sum()), units=units)
     by = {name: (group_names(one), keys[place]) for place, (name, one) in enumerate(rows.distinct.items())}
@@ -93,15 +95,23 @@ def judged_sums(
 
 
 def _together(
-    rows: _Rows, labelled: _Labelled, stand_ins: StandIns, centres: Sequence[float], cells: Cells
+    rows: _Rows,
+    labelled: _Labelled,
+    stand_ins: StandIns,
+    every: Sequence[FloatArray],
+    centres: Sequence[float],
+    cells: Cells,
 ) -> tuple[tuple[Sample, ...], list[FloatArray], list[IntArray]]:
-    """The sample for each class with its mean scores, and the columns of the entries' keys."""
-    known, request, every = labelled.known, rows.request, stand_ins.of(labelled.known.odds)
+    """The sample for each class with its mean scores, and the columns of the entries' keys.
+
+    `every` are the stand-ins of the labelled rows as they are of others.
+    """
+    known, request = labelled.known, rows.request
     keys = [np.concatenate(pair) for pair in zip(labelled.key, cells.keys.T, strict=True)]
     entries = [
         _Entries.of(known.weights, prob, stand_in, sums, centre, cells.orders)
         for prob, stand_in, sums, centre in zip(
-            _columns(labelled.prob), every, np.split(cells.sums[1:], len(every)), centres, strict=True
+            score_columns(labelled.prob), every, np.split(cells.sums[1:], len(every)), centres, strict=True
         )
     ]
     shared: dict[str, Any] = {
@@ -124,11 +134,6 @@ def _distinct(source: Source, column: str) -> pl.Series:
     with reading(source.name):
         values = comparable(source, column, "--by").unique().collect(engine="streaming").to_series()
     return distinct_groups(values, column)
-
-
-def _columns(prob: FloatArray) -> Sequence[FloatArray]:
-    """The scores of each class: of two the positive one's."""
-    return [prob] if prob.ndim == 1 else list(prob.T)
 
 
 @dataclass(frozen=True)
@@ -350,7 +355,7 @@ class CellPass(Pass[Cells]):
         keys = np.column_stack(key) if key else np.zeros((len(batch), 0), dtype=np.int64)
         first, place = _places(keys)
         sums = [totals(place, None, len(first))]
-        for score, stand_in, centre in zip(_columns(prob), self.stand_ins.of(odds), self.centres, strict=True):
+        for score, stand_in, centre in zip(score_columns(prob), self.stand_ins.of(odds), self.centres, strict=True):
             sums.append(totals(place, score if batch.weight is None else score * batch.weight, len(first)))
             sums += _powers(batch.weight, stand_in - centre, total.orders, place, len(first))
         total.add(keys[first], np.stack(sums))
