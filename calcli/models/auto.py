@@ -310,6 +310,9 @@ class Selection:
     least_gain: float | None
     """How much a method had to lower the mean log-loss to be chosen; None where nothing was."""
 
+    dealt_twice: bool
+    """Whether the rows were dealt into folds again, as one deal left the choice undecided."""
+
 
 def select(
     recipe: Recipe, batch: Batch, *, seed: int, listener: Listener, sides: SideInputs = NO_SIDE_INPUTS
@@ -360,7 +363,8 @@ def select(
     kept = fitted if rows is batch else None
     least = None if pooled or chosen.name == IDENTITY else contest.least_gain(chosen)
     predicted = contest.predicted(chosen)
-    return Selection(choice, fitted.spec, params, kept, holdout, compared, predicted, splits.folds, least)
+    twice = every.again is not None
+    return Selection(choice, fitted.spec, params, kept, holdout, compared, predicted, splits.folds, least, twice)
 
 
 def _predicted(outcomes: Sequence[Outcome]) -> dict[str, FloatArray]:

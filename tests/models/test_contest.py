@@ -8,12 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import norm, truncnorm
 
 from calcli.batch import Batch, FloatArray
+from calcli.methods import calibrator, catalog
 from calcli.metrics import catalog as metrics
 from calcli.models.auto import EVIDENCE, STANDARD_ERRORS, TWICE, MethodSelection
+from calcli.models.held_out import Holdout
+from calcli.models.learn import FitOutcome
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import folds
+from calcli.reports.schema import Difference, Seconds
 
 
 def contest(count: int, slope: float, seed: int = 0) -> MethodSelection:
@@ -106,6 +111,20 @@ def test_what_two_deals_add_is_weighed_together(first: float, second: float) -> 
     assert found.undecided == (0.0 < nats < 2.0 * EVIDENCE)
     assert (found.choose().name != "identity") == (nats > 0.0 and (nats + others) / 2.0 >= TWICE * EVIDENCE)
     assert found.least_gain(found.pool()) == pytest.approx(max(0.0, 2.0 * TWICE * EVIDENCE - others) / 16)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_the_interval_of_a_gain_that_was_dealt_again_keeps_its_upper_end(twice: bool) -> None:
+    """A gain of 3 with a standard error of 1, chosen as it was at least 2.5; it was dealt again as it was not more."""
+    z = norm.ppf(0.975)
+    fitted = calibrator.fit(catalog.find("platt"), Batch(np.linspace(-1.0, 1.0, 4), np.array([0, 1, 0, 1])), {})
+    found = FitOutcome(fitted.spec, {}, fitted, Holdout("none"), Seconds(), least_gain=2.5, dealt_twice=twice)
+    (one,) = found.allowing_for_choice([Difference("platt", "raw", "nll", -3.0, -3.0 - z, -3.0 + z, 0.003)])
+    assert one.lo is not None
+    assert one.hi is not None
+    low, high = (truncnorm(2.5 - mean, np.inf, loc=mean).sf(3.0) for mean in (-one.hi, -one.lo))
+    assert low == pytest.approx(0.025, abs=1e-6)
+    assert -one.lo == pytest.approx(3.0 + z) if twice else high == pytest.approx(0.975, abs=1e-6)
 
 
 def halves() -> tuple[np.random.Generator, Batch, FloatArray, NDArray[np.bool_]]:
