@@ -83,8 +83,8 @@ class FitOutcome:
     least_gain: float | None = None
     """How much it had to lower the mean log-loss to be selected."""
 
-    dealt_twice: bool = False
-    """Whether it lowered that by so little that the rows were dealt into folds again before it was selected."""
+    luck: float = 0.0
+    """The standard deviation by which the mean over two deals into folds, which then had to, differs from that."""
 
     folds: Folds | None = None
     """Of the held-out rows, where several calibrators have predicted them."""
@@ -123,21 +123,15 @@ class FitOutcome:
         return ScoreSource("method", method=self.spec.name)
 
     def allowing_for_choice(self, differences: Sequence[Difference]) -> tuple[Difference, ...]:
-        """The differences; that of the log-loss to no calibration allows for having been large enough to be chosen.
-
-        A gain for which the rows were dealt again was also small enough to be undecided: it may as well be unlucky, and
-        the end of the interval that allows for a larger gain stays.
-        """
+        """The differences; that of the log-loss to no calibration allows for having been large enough to be chosen."""
         return tuple(map(self._given_chosen, differences))
 
     def _given_chosen(self, one: Difference) -> Difference:
         chosen_by = (self.spec.name, RAW, "nll") == (one.score, one.versus, one.metric)
         if self.least_gain is None or not chosen_by or one.value is None or one.lo is None or one.hi is None:
             return one
-        found = given_at_least(Paired(-one.value, -one.hi, -one.lo, one.p), self.least_gain)
-        if found.lo is None or found.hi is None:
-            return one
-        return replace(one, lo=one.lo if self.dealt_twice else -found.hi, hi=-found.lo, p=found.p)
+        found = given_at_least(Paired(-one.value, -one.hi, -one.lo, one.p), self.least_gain, self.luck)
+        return one if found.lo is None or found.hi is None else replace(one, lo=-found.hi, hi=-found.lo, p=found.p)
 
     def warnings(self, differences: Sequence[Difference]) -> tuple[ReportWarning, ...]:
         """A report's warnings: how the method was chosen, and that it does not help."""
@@ -230,7 +224,7 @@ class _Task:
             prob=prob,
             folds=selected.folds,
             least_gain=selected.least_gain if self.post_processing.prior_ratio is None else None,
-            dealt_twice=selected.dealt_twice,
+            luck=selected.luck,
         )
 
     def with_method(self, spec: MethodSpec) -> FitOutcome:

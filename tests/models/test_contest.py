@@ -8,17 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import norm, truncnorm
 
 from calcli.batch import Batch, FloatArray
-from calcli.methods import calibrator, catalog
 from calcli.metrics import catalog as metrics
 from calcli.models.auto import EVIDENCE, STANDARD_ERRORS, TWICE, MethodSelection
-from calcli.models.held_out import Holdout
-from calcli.models.learn import FitOutcome
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import folds
-from calcli.reports.schema import Difference, Seconds
 
 
 def contest(count: int, slope: float, seed: int = 0) -> MethodSelection:
@@ -101,30 +96,18 @@ def test_what_two_deals_add_is_weighed_together(first: float, second: float) -> 
     """Each label has the probability `first` where it had one half, and `second` where rows are in other folds."""
     label = np.arange(16) // 2 % 2
 
-    def dealt(right: float) -> tuple[MethodSelection, float]:
+    def dealt(right: float) -> tuple[MethodSelection, FloatArray]:
         prob = {"identity": np.full(16, 0.5), "platt": np.where(label == 1, right, 1.0 - right)}
         found = MethodSelection(prob, Batch(np.zeros(16), label), np.arange(16) % 2, metrics.find("nll"), 5)
         mixed = found.predicted(found.pool())
-        return found, float((np.log(2.0) - log_loss(mixed, label)).sum())
+        return found, np.log(2.0) - log_loss(mixed, label)
 
-    (found, nats), (found.again, others) = dealt(first), dealt(second)
+    (found, gain), (found.again, other) = dealt(first), dealt(second)
+    nats, others = float(gain.sum()), float(other.sum())
     assert found.undecided == (0.0 < nats < 2.0 * EVIDENCE)
     assert (found.choose().name != "identity") == (nats > 0.0 and (nats + others) / 2.0 >= TWICE * EVIDENCE)
-    assert found.least_gain(found.pool()) == pytest.approx(max(0.0, 2.0 * TWICE * EVIDENCE - others) / 16)
-
-
-@pytest.mark.parametrize("twice", [False, True])
-def test_the_interval_of_a_gain_that_was_dealt_again_keeps_its_upper_end(twice: bool) -> None:
-    """A gain of 3 with a standard error of 1, chosen as it was at least 2.5; it was dealt again as it was not more."""
-    z = norm.ppf(0.975)
-    fitted = calibrator.fit(catalog.find("platt"), Batch(np.linspace(-1.0, 1.0, 4), np.array([0, 1, 0, 1])), {})
-    found = FitOutcome(fitted.spec, {}, fitted, Holdout("none"), Seconds(), least_gain=2.5, dealt_twice=twice)
-    (one,) = found.allowing_for_choice([Difference("platt", "raw", "nll", -3.0, -3.0 - z, -3.0 + z, 0.003)])
-    assert one.lo is not None
-    assert one.hi is not None
-    low, high = (truncnorm(2.5 - mean, np.inf, loc=mean).sf(3.0) for mean in (-one.hi, -one.lo))
-    assert low == pytest.approx(0.025, abs=1e-6)
-    assert -one.lo == pytest.approx(3.0 + z) if twice else high == pytest.approx(0.975, abs=1e-6)
+    assert found.least_gain(found.pool()) == pytest.approx(TWICE * EVIDENCE / 16)
+    assert found.luck == pytest.approx(np.std((other - gain) / 2.0) / 4.0)
 
 
 def halves() -> tuple[np.random.Generator, Batch, FloatArray, NDArray[np.bool_]]:
