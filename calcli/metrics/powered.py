@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
-from calcli.metrics.paired import Z975, Paired, Powers, by_powers
+from calcli.metrics.paired import Z975, Paired, Powers, by_powers, unit_sums
 from calcli.numeric.binomial import exact_interval, score_interval
 from calcli.numeric.bins import totals
 
@@ -99,6 +99,12 @@ class Sample:
     alike: bool = False
     """Whether all rows have the same weight, though entries have not."""
 
+    score: FloatArray | None = None
+    """The mean score of every entry; None for scores that only rank."""
+
+    items: IntArray | None = None
+    """The item of every row, where another system has judged the same items."""
+
     def __len__(self) -> int:
         return len(self.stand_in)
 
@@ -111,6 +117,12 @@ class Sample:
     def weights(self) -> FloatArray:
         """The weight of every row."""
         return np.ones(len(self)) if self.weight is None else self.weight
+
+    @property
+    def scores_mean(self) -> float | None:
+        """The mean of the scores as they are."""
+        weight = self.weights
+        return None if self.score is None or not weight.any() else float(self.score @ weight / weight.sum())
 
     @property
     def drawn(self) -> FloatArray:
@@ -127,7 +139,9 @@ class Sample:
         """The sample of some of the rows."""
         place = np.cumsum(inside) - 1
         kept = inside[self.labelled]
-        every = {name: getattr(self, name) for name in ("stand_in", "weight", "strata", "units", "counts")}
+        every = {
+            name: getattr(self, name) for name in ("stand_in", "weight", "strata", "units", "counts", "score", "items")
+        }
         some = {name: getattr(self, name) for name in ("value", "held_out", "label_prob")}
         parts: dict[str, Any] = {
             **{name: None if part is None else part[inside] for name, part in every.items()},
@@ -352,30 +366,23 @@ class LabelShares:
         return by_powers(found.value, powers._replace(square=widened), powers.units)
 
 
-def difference(one: Powered, other: Powered, units: IntArray, influence: FloatArray) -> Paired:
+def difference(one: Powered, other: Powered, items: IntArray, of_other: IntArray) -> Paired:
     """The estimate of one system less that of another, over the same items; p is that of no difference.
 
     The ends are those of both estimates, squared and added with the correlation that the items give them (Newcombe
-    1998), so that they keep the skewness of rates.
-
-    Parameters
-    ----------
-    one, other
-        The two estimates.
-    units
-        The item of each row, of those of both systems.
-    influence
-        Of each row, with the sign of its system: first those of one, then those of the other.
+    1998), so that they keep the skewness of rates. `items` and `of_other` are the items of the entries of each.
     """
     value = one.value - other.value
     if one.lo is None or one.hi is None or other.lo is None or other.hi is None:
         return Paired(value, None, None, None)
-    size = int(units.max(initial=-1)) + 1
-    mine = totals(units[: one.rows], influence[: one.rows], size)
-    its = totals(units[one.rows :], influence[one.rows :], size)
+    nothing = np.zeros(len(items)), np.zeros(len(of_other))
+    mine, its = unit_sums(
+        np.concatenate([items, of_other]),
+        np.concatenate([one.influence, nothing[1]]),
+        np.concatenate([nothing[0], other.influence]),
+    )
     scale = math.sqrt(float(mine @ mine) * float(its @ its))
-    # The influence of the other system has the sign of the difference.
-    common = -float(mine @ its) / scale if scale > 0.0 else 0.0
+    common = float(mine @ its) / scale if scale > 0.0 else 0.0
     below, above = (
         math.sqrt(max(a * a + b * b - 2.0 * common * a * b, 0.0))
         for a, b in ((one.value - one.lo, other.hi - other.value), (one.hi - one.value, other.value - other.lo))

@@ -53,7 +53,7 @@ class EstimateRequest(ColumnsRequest):
     allow_null
         Let a gate pass where its number is not defined.
     engine, master
-        As for `apply`; a cluster has only sums over the rows without labels.
+        As for `apply`; on a cluster no rows are chosen.
     """
 
     data: Data
@@ -80,15 +80,14 @@ class EstimateRequest(ColumnsRequest):
     master: str | None = None
 
     @property
-    def whole_for(self) -> str | None:
-        """A flag that needs all rows at once, if there is one."""
-        needs = {
-            "--versus": self.versus,
-            "--prior-shift": self.prior_shift,
-            "--width": self.width,
-            "--choose": self.choose,
-        }
-        return next((flag for flag, given in needs.items() if given is not None), None)
+    def every_row(self) -> bool:
+        """Whether all rows are held, and not only those with labels."""
+        return (self.prior_shift, self.width, self.choose) != (None, None, None)
+
+    @property
+    def tie(self) -> str | None:
+        """The column by which rows depend on each other: the unit, or the item that two systems have judged."""
+        return self.item if self.resample_by is None else self.resample_by
 
     def check(self) -> None:
         """Refuse what does not go together."""

@@ -26,15 +26,14 @@ from calcli.metrics import catalog
 from calcli.metrics.base import Definition, Options, Scored
 from calcli.metrics.powered import Interval
 from calcli.models.calibrator import CalibratorModel
-from calcli.models.judged import measured_rows
+from calcli.models.columns import codes
 from calcli.models.moved_rates import moved_rates, off_at_fit
 from calcli.numeric.links import logit, scores, sigmoid, softmax
 from calcli.numeric.seeded import stream
-from calcli.reports.groups import TableRows
-from calcli.reports.measuring import Measurements, class_names, report_on
+from calcli.reports.measuring import class_names
 from calcli.reports.schema import MetricValue, Report, ReportWarning, ScoreRow, ScoreSource, finite
 from calcli.verbs.estimate_request import EstimateRequest
-from calcli.verbs.judged_rows import JudgedRows
+from calcli.verbs.judged_rows import Rows
 
 PROMISED, MOVED = "promised", "prior shift"
 """Methods of an estimate without labels."""
@@ -62,16 +61,14 @@ class Promise(NamedTuple):
     """How the rows that are taken for positive are decided, in words; None of more than two classes."""
 
 
-def promise(
-    model: CalibratorModel, prob: FloatArray, table: TableRows, weight: FloatArray | None, seed: int
-) -> Promise:
-    """The promise of an artifact about the rows of a table, to which it gives these probabilities."""
+def promise(model: CalibratorModel, rows: Rows, seed: int) -> Promise:
+    """The promise of an artifact about rows."""
+    prob, weight = rows.prob, rows.weight
     rule = None if model.policy is None else model.policy.rule
     threshold = rule.band.high if isinstance(rule, ThresholdRule) else THRESHOLD
     yes, decided = prob >= threshold, f"from a probability of {threshold:g} on"
     if isinstance(rule, GroupRule):
-        group, _ = measured_rows(table, rule)
-        assert group is not None
+        group = codes(rows.others[rule.column], rule.groups)
         yes, decided = rule.yes(prob, group), f"from the probability on that each {rule.column} has in the policy"
     expected = _expected(prob, weight, yes)
     rng = stream(seed, "promised")
@@ -134,13 +131,13 @@ def _numbers(label: IntArray, prob: FloatArray, weight: FloatArray | None, yes: 
     return found
 
 
-def promised_report(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows) -> Report:
-    """The report of rows without any label: what the scores of an artifact promise."""
+def promised_report(bare: Report, request: EstimateRequest, model: CalibratorModel, rows: Rows) -> Report:
+    """The report of rows without any label: what the scores of an artifact promise; `bare` says which rows they are."""
     if request.by:
         raise UsageError("--by needs rows with labels", hint="leave it out, or give the rows of one group")
-    weight, place = rows.loaded.batch.weight, None if model.path is None else as_text(model.path)
-    found = promise(model, rows.prob, rows.loaded, weight, request.seed)
-    names = class_names(rows.binding)
+    place = None if model.path is None else as_text(model.path)
+    found = promise(model, rows, request.seed)
+    names = class_names(model.binding)
     said = {f"rate {k}": f"rate_{name}" for k, name in enumerate(names)} if len(names) > 2 else {}
     numbers = {said.get(name, name): number for name, number in found.numbers.items()}
     at = None if found.decided is None else f"of the decisions {found.decided}"
@@ -150,21 +147,26 @@ def promised_report(request: EstimateRequest, model: CalibratorModel, rows: Judg
     }
     metrics = {name: MetricValue(number.value, number.lo, number.hi) for name, number in numbers.items()}
     source = ScoreSource("artifact", path=place, method=model.method, sha256=model.sha256, fitted=model.fitted)
-    measured = Measurements(definitions, (ScoreRow(PROMISED, source, metrics),), (), ())
-    entries = [_rate_entry(name, numbers, names, len(rows.prob)) for name in numbers if name.startswith("rate")]
+    entries = [_rate_entry(name, numbers, names, len(rows)) for name in numbers if name.startswith("rate")]
     doubt = ReportWarning(
         "promised",
         "these numbers are promises: they hold if the calibration of the fit still holds, which nothing here shows; "
         f"calcli evaluate LABELLED --drift {place or 'ARTIFACT'} tests it on rows with labels",
     )
-    report = report_on("estimate", request.seed, rows.facts, rows.binding, measured, artifact=str(model.name))
-    return replace(report, warnings=(doubt, *_off(model)), estimates=tuple(as_json(entry) for entry in entries))
+    return replace(
+        bare,
+        artifact=str(model.name),
+        definitions=definitions,
+        scores=(ScoreRow(PROMISED, source, metrics),),
+        warnings=(doubt, *_off(model)),
+        estimates=tuple(as_json(entry) for entry in entries),
+    )
 
 
-def moved_report(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows) -> Report:
-    """The report of rows whose class rates have moved since the fit of an artifact."""
-    found = moved_rates(model, rows.prob, rows.loaded.batch.weight)
-    names, scores, entries = class_names(rows.binding), [], []
+def moved_report(bare: Report, model: CalibratorModel, rows: Rows) -> Report:
+    """The report of rows whose class rates have moved since the fit of an artifact; `bare` says which rows they are."""
+    found = moved_rates(model, rows.prob, rows.weight)
+    names, scores, entries = class_names(model.binding), [], []
     source = ScoreSource("artifact", path=None if model.path is None else as_text(model.path), method=model.method)
     for index, name in enumerate(names):
         if len(names) == 2 and index == 0:
@@ -172,13 +174,11 @@ def moved_report(request: EstimateRequest, model: CalibratorModel, rows: JudgedR
         number = Interval(*(float(part[index]) for part in found.rates))
         mean = float(rows.prob.mean() if rows.prob.ndim == 1 else rows.prob[:, index].mean())
         entry = empty_entry(None, name, None, mean)
-        entry |= {**number._asdict(), "rows": len(rows.prob), "labels": 0, "p": found.p, "method": MOVED}
+        entry |= {**number._asdict(), "rows": len(rows), "labels": 0, "p": found.p, "method": MOVED}
         entries.append(as_json(entry))
         value = MetricValue(number.value, number.lo, number.hi, p=found.p)
         scores.append(ScoreRow(ESTIMATE if len(names) == 2 else name, source, {"rate": value}))
     how = "EM of Saerens et al. (2002) if only the class rates have moved since the fit, which p is a test of"
-    measured = Measurements({"rate": Definition("target", approximation=how)}, tuple(scores), (), ())
-    report = report_on("estimate", request.seed, rows.facts, rows.binding, measured, artifact=str(model.name))
     doubts = list(_off(model))
     if found.contradicted:
         said = (
@@ -186,7 +186,14 @@ def moved_report(request: EstimateRequest, model: CalibratorModel, rows: JudgedR
             "rows instead"
         )
         doubts.append(ReportWarning("prior-shift-contradicted", said))
-    return replace(report, estimates=tuple(entries), warnings=tuple(doubts))
+    return replace(
+        bare,
+        artifact=str(model.name),
+        definitions={"rate": Definition("target", approximation=how)},
+        scores=tuple(scores),
+        estimates=tuple(entries),
+        warnings=tuple(doubts),
+    )
 
 
 def _off(model: CalibratorModel) -> Iterator[ReportWarning]:
@@ -203,9 +210,15 @@ def _rate_entry(name: str, numbers: Mapping[str, Interval], names: Sequence[str]
 
 
 def empty_entry(
-    group: Mapping[str, str | None] | None, label: str | None, system: str | None, mean: float | None
+    where: tuple[str, str | None] | None, label: str | None, system: str | None, mean: float | None
 ) -> dict[str, object]:
-    """An entry of the report's `estimates` without numbers."""
+    """An entry of the report's `estimates` without numbers; `where` are the column and the value of its group."""
     names = ("value", "lo", "hi", "rows", "labels", "labels_only", "scores_mean", "worth", "method", "p", "better")
-    entry: dict[str, object] = dict.fromkeys((*names, "reason"))
-    return {"group": group, "class": label, "system": system, **entry, "scores_mean": finite(mean)}
+    group = None if where is None else dict([where])
+    return {
+        "group": group,
+        "class": label,
+        "system": system,
+        **dict.fromkeys((*names, "reason")),
+        "scores_mean": finite(mean),
+    }
