@@ -31,8 +31,8 @@ from calcli.tables.source import Source
 from calcli.verbs.engine import grouped, needs_all_rows, opened
 from calcli.verbs.estimate_request import EstimateRequest
 from calcli.verbs.judged_rows import Rows
-from calcli.verbs.judged_sums import Judged, JudgedTable, System, judged
-from calcli.verbs.label_plan import Variances, plan
+from calcli.verbs.judged_sums import Judged, System, judged, told_apart
+from calcli.verbs.label_plan import plan
 from calcli.verbs.promised import ESTIMATE, empty_entry, moved_report, promised_report
 
 DIFFERENCE = "difference"
@@ -65,7 +65,7 @@ def estimate(request: EstimateRequest, listener: Listener = SILENT) -> Report:
             tables.append(stack.enter_context(opened(replace(request, data=request.versus))))
             request = replace(request, versus=None)
         with stage(listener, "estimating" if isinstance(table, LocalTable) else "estimating on Spark"):
-            read = [JudgedTable.read(one, request, model) for one in tables]
+            read = [System.read(one, request, model) for one in tables]
             for note in read[0].reader.binding.notes:
                 listener.note(note)
             report = _report(request, model, read)
@@ -87,52 +87,48 @@ def _is_file(versus: str, source: Source) -> bool:
     return True
 
 
-def _report(request: EstimateRequest, model: CalibratorModel | None, tables: Sequence[JudgedTable]) -> Report:
+def _report(request: EstimateRequest, model: CalibratorModel | None, tables: Sequence[System]) -> Report:
     """The report of one system or of two."""
-    first, systems = tables[0], System.of(tables)
-    binding, rows = first.reader.binding, first.held(systems[0])
-    if rows is not None and (request.prior_shift is not None or not rows.labelled.any()) and not binding.regression:
-        facts = _facts(tables, rows.taken(rows.labelled), float(rows.weights.sum()))
-        bare = report_on("estimate", request.seed, facts, binding, Measurements({}, (), (), ()))
-        if model is not None and request.prior_shift is not None:
+    systems = told_apart(tables)
+    first, *others = systems
+    binding, rows = first.reader.binding, first.rows
+
+    def report(labelled: Rows, weight: float) -> Report:
+        facts = _facts(tables, labelled, weight)
+        name = None if model is None else str(model.name)
+        return report_on("estimate", request.seed, facts, binding, Measurements({}, (), (), ()), artifact=name)
+
+    moved = request.prior_shift is not None
+    if rows is not None and not binding.regression and (moved or not (others or rows.labelled.any())):
+        bare = report(rows.taken(rows.labelled), float(rows.weights.sum()))
+        if model is not None and moved:
             return moved_report(bare, model, rows)
-        if len(systems) == 1 and (model is None or binding.label is None):
+        if model is None or binding.label is None:
             bare = bare if model is None else promised_report(bare, request, model, rows)
-            return replace(bare, plan=plan(request, first, rows, ()))
+            return replace(bare, plan=plan(request, first, None))
     found = judged(systems)
     table = _Table(found)
     table.fill()
-    facts = _facts(tables, found[0].labelled, sum(float(one.samples[0].weights.sum()) for one in found))
-    measured = Measurements({table.metric: DEFINITION}, tuple(table.scores), (), ())
     return replace(
-        report_on("estimate", request.seed, facts, binding, measured),
-        artifact=None if model is None else str(model.name),
+        report(found[0].labelled, sum(float(one.samples[0].weights.sum()) for one in found)),
+        definitions={table.metric: DEFINITION},
+        scores=tuple(table.scores),
         warnings=tuple(_warnings(found)),
         groups=tuple(with_adjusted(table.groups)),
         estimates=tuple(as_json(entry) for entry in table.entries),
-        plan=None if rows is None else plan(request, first, rows, _variances(found[0], rows)),
+        plan=plan(request, first, found[0]),
     )
 
 
-def _facts(tables: Sequence[JudgedTable], labelled: Rows, weight: float) -> DataFacts:
+def _facts(tables: Sequence[System], labelled: Rows, weight: float) -> DataFacts:
     """The report's `data`: of all rows, with the rates of those of the first system that have labels."""
     first = tables[0]
     binding, share = first.reader.binding, labelled.weights
     if not binding.regression:
         share = totals(labelled.value.astype(np.int64), share, len(binding.classes))
     rows, bad, normalised = (sum(numbers) for numbers in zip(*(table.counts for table in tables), strict=True))
-    return replace(
-        facts_of(first.source, binding, (rows, bad, normalised), share), weight_sum=weight, units=first.units
-    )
-
-
-def _variances(judged: Judged, rows: Rows) -> list[Variances]:
-    """The variances of the labels of each class."""
-    every = judged.stand_ins.of(rows.odds)
-    return [
-        Variances.of(stand_in, powered(sample), rate=sample.rate)
-        for stand_in, sample in zip(every, judged.samples, strict=True)
-    ]
+    facts = facts_of(first.source, binding, (rows, bad, normalised), share)
+    return replace(facts, weight_sum=weight, units=first.units)
 
 
 def _warnings(found: Sequence[Judged]) -> Iterator[ReportWarning]:

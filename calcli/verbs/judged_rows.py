@@ -219,7 +219,12 @@ class Labelled:
         """From the rows of a system that have labels."""
         others, asked = rows.others, reader.request
         drawn = None if asked.label_prob is None else as_numbers(others[asked.label_prob], "--label-prob")
-        check_drawn(asked.label_prob, drawn)
+        if drawn is not None and len(wrong := drawn[~((drawn > 0.0) & (drawn <= 1.0))]):
+            raise DataError(
+                f"--label-prob: {asked.label_prob!r} is {wrong[0]:g} in a row which has a label "
+                f"({len(wrong):,} such rows)",
+                hint="a labelled row was drawn with a probability above 0 and up to 1: correct it, or empty its label",
+            )
         strata = None if asked.strata is None else others[asked.strata].drop_nulls().unique().sort()
         key, by = reader.key(others, strata), len(reader.groups)
         tie = [] if asked.tie is None else [others[asked.tie].rank("dense").to_numpy()]
@@ -314,19 +319,6 @@ def check_held(parts: Sequence[Rows]) -> None:
     """Refuse to hold too many rows."""
     if sum(map(len, parts)) > MOST_ROWS:
         raise UsageError(f"more than {MOST_ROWS:,} rows would be held", hint="give a sample of the rows")
-
-
-def check_drawn(column: str | None, label_prob: FloatArray | None) -> None:
-    """Refuse probabilities with which no labelled row can have been drawn."""
-    if label_prob is None:
-        return
-    wrong = ~((label_prob > 0.0) & (label_prob <= 1.0))
-    if wrong.any():
-        raise DataError(
-            f"--label-prob: {column!r} is {label_prob[wrong][0]:g} in a row which has a label "
-            f"({wrong.sum():,} such rows)",
-            hint="a labelled row was drawn with a probability above 0 and up to 1: correct it, or empty its label",
-        )
 
 
 def bound(source: Source, request: EstimateRequest, model: CalibratorModel | None) -> Binding:

@@ -10,7 +10,7 @@ too many, those without a label share buckets at random, which changes no varian
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb
 from typing import Any, Self
 
@@ -64,8 +64,8 @@ class AtOnce(LocalTable):
 
 
 @dataclass(frozen=True)
-class JudgedTable:
-    """A table, and the rows of it that are held."""
+class System:
+    """One system, and those of the rows which it has judged that are held."""
 
     table: LocalTable | ClusterTable
     source: Source
@@ -79,13 +79,17 @@ class JudgedTable:
     """How many rows the table has, bad ones, and normalised ones."""
 
     units: Mapping[str, Json] | None
-    """The units, as a report has them."""
+    """The units of the table, as a report has them."""
+
+    name: str = ""
+    """Empty where there is one system only."""
+
+    value: object = None
+    """The value of `versus` in its rows; None where all rows of the table are its own."""
 
     @classmethod
-    def read(
-        cls, table: LocalTable | ClusterTable, request: EstimateRequest, model: CalibratorModel | None
-    ) -> JudgedTable:
-        """The table, read as the request says."""
+    def read(cls, table: LocalTable | ClusterTable, request: EstimateRequest, model: CalibratorModel | None) -> System:
+        """The system that has judged a whole table."""
         if isinstance(table, LocalTable) and model is not None and model.calibrator.whole_table:
             table = AtOnce(table.tally)
         columns = [*request.by, *([] if request.versus is None else [request.versus])]
@@ -101,55 +105,46 @@ class JudgedTable:
         rows = Rows.joined(passed.total) if passed.total else None
         return cls(table, source, reader, rows, passed.count.facts, units)
 
-    def held(self, system: System) -> Rows | None:
-        """The rows of a system that are held."""
-        if self.rows is None or system.value is None:
-            return self.rows
-        return self.rows.taken(self.reader.of_system(self.rows.others, system.value))
-
-
-@dataclass(frozen=True, slots=True)
-class System:
-    """One system: the rows that it has judged."""
-
-    name: str
-    """Empty where there is one system only."""
-
-    table: JudgedTable
-    value: object = None
-    """The value of `versus` in its rows; None where all rows are its own."""
-
-    @classmethod
-    def of(cls, tables: Sequence[JudgedTable]) -> list[System]:
-        """The systems of two tables, of two values of a column, or the only one."""
-        first, column = tables[0], tables[0].reader.request.versus
-        if len(tables) > 1:
-            item = str(first.reader.request.item)
-            one, other = (table.source.typed([item]).collect_schema()[item] for table in tables)
-            if one != other:
-                raise DataError(f"--id: {item!r} is {one} in one table and {other} in the other")
-            names = [table.source.stem or table.source.name for table in tables]
-            return [*map(cls, names if names[0] != names[1] else ("first", "second"), tables)]
-        if column is None:
-            return [cls("", first)]
-        values = distinct(first.source, column, "--versus")
-        if len(values) != 2 or values.null_count():
-            raise UsageError(
-                f"--versus: the column {column!r} has {len(values)} values, and two systems are compared",
-                hint="keep the rows of two systems",
-            )
-        return [cls(str(name), first, value) for name, value in zip(group_names(values), values, strict=True)]
-
     def labelled(self) -> Labelled:
         """Its rows that have labels."""
-        reader, rows = self.table.reader, self.table.held(self)
-        rows = rows if rows is None else rows.taken(rows.labelled)
+        rows = None if self.rows is None else self.rows.taken(self.rows.labelled)
         if rows is None or not len(rows):
             raise DataError(
-                f"no row of {reader.name}{f' of system {self.name!r}' if self.name else ''} has a label",
+                f"no row of {self.source.name}{self.named} has a label",
                 hint="label some rows, drawn at random (--choose N -o FILE draws them), or add --with ARTIFACT",
             )
-        return Labelled.of(rows, reader)
+        return Labelled.of(rows, self.reader)
+
+    @property
+    def named(self) -> str:
+        """The system in messages about its rows."""
+        return f" of system {self.name!r}" if self.name else ""
+
+
+def told_apart(tables: Sequence[System]) -> list[System]:
+    """The systems of two tables, of two values of a column, or the only one, by their names."""
+    first, request = tables[0], tables[0].reader.request
+    if len(tables) > 1:
+        item = str(request.item)
+        one, other = (table.source.typed([item]).collect_schema()[item] for table in tables)
+        if one != other:
+            raise DataError(f"--id: {item!r} is {one} in one table and {other} in the other")
+        names = [table.source.stem or table.source.name for table in tables]
+        names = names if names[0] != names[1] else ["first", "second"]
+        return [replace(table, name=name) for table, name in zip(tables, names, strict=True)]
+    if request.versus is None:
+        return [first]
+    values = distinct(first.source, request.versus, "--versus")
+    if len(values) != 2 or values.null_count():
+        raise UsageError(
+            f"--versus: the column {request.versus!r} has {len(values)} values, and two systems are compared",
+            hint="keep the rows of two systems",
+        )
+    held, systems = first.rows, []
+    for name, value in zip(group_names(values), values, strict=True):
+        rows = None if held is None else held.taken(first.reader.of_system(held.others, value))
+        systems.append(replace(first, rows=rows, name=str(name), value=value))
+    return systems
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +175,10 @@ class Judged:
 
 def judged(systems: Sequence[System]) -> list[Judged]:
     """The samples of each system, with sums over the rows of all."""
-    known, request = [system.labelled() for system in systems], systems[0].table.reader.request
+    known, request = [system.labelled() for system in systems], systems[0].reader.request
     ties = None if request.tie is None else np.unique(np.concatenate([one.key[-1] for one in known]))
     passes = [CellPass.of(place, *pair, ties) for place, pair in enumerate(zip(systems, known, strict=True))]
-    cells, *others = [
-        system.table.table.run(gathering).total for system, gathering in zip(systems, passes, strict=True)
-    ]
+    cells, *others = [system.table.run(gathering).total for system, gathering in zip(systems, passes, strict=True)]
     for other in others:
         cells += other
     cells.compact()
@@ -202,7 +195,12 @@ def _judged(system: System, known: Labelled, gathering: CellPass, cells: Cells) 
     keys = [np.concatenate(pair) for pair in zip(known.key, cells.keys[inside, 1:].T, strict=True)]
     strata = None if known.strata is None else keys[len(request.by)]
     if strata is not None and known.strata is not None and (strata < 0).any():
-        raise _without_labels(system, str(request.strata), len(known.strata))
+        total = system.table.count_units(str(request.strata), "--strata")
+        raise DataError(
+            f"--strata: {total - len(known.strata):,} of the {total:,} values of {request.strata!r} have no labelled "
+            f"row{system.named}",
+            hint="label some rows of each, or leave out --strata",
+        )
     # Labelled rows are entries of their own.
     sums = np.concatenate([gathering.sums(rows, np.arange(count), count), cells.sums[:, inside]], axis=1)
     shared: dict[str, Any] = {
@@ -244,16 +242,6 @@ def _entries(sums: FloatArray, centre: float, orders: Sequence[tuple[int, int]],
         "score": None if ranks else score,
         "moments": moments if orders == ORDERS else None,
     }
-
-
-def _without_labels(system: System, column: str, labelled: int) -> DataError:
-    """The refusal of strata of which some have no label."""
-    count = system.table.table.count_units(column, "--strata")
-    of = f" of system {system.name!r}" if system.name else ""
-    return DataError(
-        f"--strata: {count - labelled:,} of the {count:,} values of {column!r} have no labelled row{of}",
-        hint="label some rows of each, or leave out --strata",
-    )
 
 
 def _check_items(request: EstimateRequest, found: Sequence[Judged], *, apart: bool) -> None:
@@ -352,7 +340,7 @@ class CellPass(Pass[Cells]):
     @classmethod
     def of(cls, place: int, system: System, known: Labelled, ties: IntArray | None) -> CellPass:
         """The pass over the rows of a system, by its labelled rows."""
-        reader = system.table.reader
+        reader = system.reader
         stand_ins = known.stand_ins(reader.request.seed, rate=not reader.binding.regression)
         centres = [float(one.mean()) for one in stand_ins.of(known.rows.odds)]
         return cls(reader, place, system.value, stand_ins, centres, known.strata, ties)

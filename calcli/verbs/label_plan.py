@@ -9,7 +9,7 @@ weighs by it is right whatever the score is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,8 @@ import polars as pl
 from calcli.batch import FloatArray, IntArray
 from calcli.errors import DataError, UsageError
 from calcli.metrics.paired import Z975
-from calcli.metrics.powered import Powered
+from calcli.metrics.powered import Powered, powered
+from calcli.models.held_out import Mask
 from calcli.numeric.binomial import score_interval
 from calcli.numeric.bins import totals
 from calcli.numeric.seeded import stream
@@ -28,7 +29,7 @@ from calcli.tables.passes import LocalTable
 from calcli.tables.sink import write
 from calcli.verbs.estimate_request import EstimateRequest
 from calcli.verbs.judged_rows import Rows, score_columns
-from calcli.verbs.judged_sums import JudgedTable
+from calcli.verbs.judged_sums import Judged, System
 
 COLUMN = "label_prob"
 """The column that `choose` adds."""
@@ -76,17 +77,15 @@ class Variances(NamedTuple):
 
 def inclusion(size: FloatArray, count: float) -> FloatArray:
     """Probabilities in proportion to `size`, none above 1, that add up to `count`."""
-    prob = np.zeros(len(size))
-    open_ = size > 0
-    left = min(count, float(open_.sum()))
-    while open_.any() and left > 0:
-        prob[open_] = size[open_] * (left / size[open_].sum())
-        above = open_ & (prob >= 1.0)
-        if not above.any():
-            break
+    some = size > 0
+    prob, left = np.zeros(len(size)), min(count, float(some.sum()))
+    above = some
+    while some.any() and left > 0 and above.any():
+        prob[some] = size[some] * (left / size[some].sum())
+        above = some & (prob >= 1.0)
         prob[above] = 1.0
-        open_ &= ~above
-        left = min(count, float((size > 0).sum())) - float((prob[~open_] >= 1.0).sum())
+        some &= ~above
+        left -= float(above.sum())
     return np.minimum(prob, 1.0)
 
 
@@ -98,7 +97,7 @@ def draw(prob: FloatArray, rng: np.random.Generator) -> IntArray:
     return np.sort(order[np.floor(ends + 1e-9) > np.floor(before + 1e-9)])
 
 
-def sizes(each: FloatArray, weight: FloatArray | None, free: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> FloatArray:
+def sizes(each: FloatArray, weight: FloatArray | None, free: Mask) -> FloatArray:
     """How likely each row without a label should be drawn, beside the others."""
     tells = np.sqrt(each) * (1.0 if weight is None else weight) * free
     total = float(tells.sum())
@@ -112,27 +111,17 @@ def planned(width: float, known: Variances, before: FloatArray, weight: FloatArr
 
     `before` is the probability with which each row already has a label.
     """
-    rows = len(known.each)
-    free = np.ones(rows, dtype=np.bool_)
-    size = sizes(known.each, weight, free)
-    left = rows - round(float(before.sum()))
+    rows, every = len(known.each), np.ones(len(known.each))
+    least, left = known.width(every), rows - round(float(before.sum()))
 
-    def at_random(more: int) -> FloatArray:
-        return _both(before, np.full(rows, more / left))
+    def more(size: FloatArray) -> int | None:
+        def enough(labels: int) -> bool:
+            return known.width(_both(before, inclusion(size, labels * rows / left))) <= width
 
-    def by_plan(more: int) -> FloatArray:
-        return _both(before, inclusion(size, more * rows / left))
+        return bisect_left(range(left), True, key=enough) if left > 0 and least <= width else None
 
-    if left <= 0:
-        return {"width": width, "reachable": known.width(np.ones(rows)), "more": None, "more_planned": None}
-    least = known.width(np.ones(rows))
-    reached = least <= width
-    return {
-        "width": width,
-        "reachable": least,
-        "more": _fewest(lambda more: known.width(at_random(more)), width, left) if reached else None,
-        "more_planned": _fewest(lambda more: known.width(by_plan(more)), width, left) if reached else None,
-    }
+    by_plan = sizes(known.each, weight, every > 0)
+    return {"width": width, "reachable": least, "more": more(every), "more_planned": more(by_plan)}
 
 
 def _both(before: FloatArray, then: FloatArray) -> FloatArray:
@@ -140,35 +129,26 @@ def _both(before: FloatArray, then: FloatArray) -> FloatArray:
     return np.clip(before + (1.0 - before) * np.minimum(then, 1.0), 1e-12, 1.0)
 
 
-def _fewest(width: Callable[[int], float], wanted: float, most: int) -> int:
-    """The smallest number of labels whose interval is at most as wide as `wanted`."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high) // 2
-        if width(middle) <= wanted:
-            high = middle
-        else:
-            low = middle + 1
-    return high
-
-
-def plan(
-    request: EstimateRequest, table: JudgedTable, rows: Rows, known: Sequence[Variances]
-) -> dict[str, Json] | None:
+def plan(request: EstimateRequest, system: System, judged: Judged | None) -> dict[str, Json] | None:
     """The report's `plan`: how many labels more, and the draw of some; None where neither is asked for.
 
-    `known` is what labels tell of each class; without any the scores are taken for calibrated.
+    `judged` has the labels of the system; without any the scores are taken for calibrated.
     """
-    if request.width is None and request.choose is None:
+    rows = system.rows
+    if rows is None or (request.width, request.choose) == (None, None):
         return None
-    found: dict[str, Json] = {"assumes": "labels" if known else "calibrated scores"}
-    known = known or [Variances.promised(column) for column in score_columns(rows.prob)]
+    found: dict[str, Json] = {"assumes": "calibrated scores" if judged is None else "labels"}
+    if judged is None:
+        known = [Variances.promised(column) for column in score_columns(rows.prob)]
+    else:
+        pairs = zip(judged.stand_ins.of(rows.odds), judged.samples, strict=True)
+        known = [Variances.of(stand_in, powered(sample), rate=sample.rate) for stand_in, sample in pairs]
     before = labelled_before(rows, request)
     if request.width is not None:
         each = [planned(request.width, one, before, rows.weights) for one in known]
         found |= max(each, key=lambda one: math.inf if one["more"] is None else float(str(one["more"])))
     if request.choose is not None:
-        found |= choose(request.choose, request, table, rows, np.sum([one.each for one in known], axis=0), before)
+        found |= choose(request.choose, request, system, rows, np.sum([one.each for one in known], axis=0), before)
     return found
 
 
@@ -192,12 +172,12 @@ def labelled_before(rows: Rows, request: EstimateRequest) -> FloatArray:
 
 
 def choose(
-    count: int, request: EstimateRequest, table: JudgedTable, rows: Rows, each: FloatArray, before: FloatArray
+    count: int, request: EstimateRequest, system: System, rows: Rows, each: FloatArray, before: FloatArray
 ) -> dict[str, Json]:
     """Draw the rows to label next, and write them with the rows that have labels, each with its probability."""
     assert request.output is not None
-    assert isinstance(table.table, LocalTable)
-    source, binding, labelled = table.source, table.reader.binding, rows.labelled
+    assert isinstance(system.table, LocalTable)
+    source, binding, labelled = system.source, system.reader.binding, rows.labelled
     if binding.weight is not None and binding.weight_kind == "counts":
         raise UsageError("--choose draws rows, and --weight-kind counts has several in one", hint="leave out --weight")
     if count > (~labelled).sum():
@@ -212,7 +192,7 @@ def choose(
     like = inclusion(sizes(each, rows.weights, np.ones(len(rows), dtype=np.bool_)), count / float((~labelled).mean()))
     drawn = _both(before, np.where(labelled, like, prob))
     kept = np.sort(np.concatenate([chosen, np.flatnonzero(labelled)]))
-    numbers = table.table.tally.row_numbers
+    numbers = system.table.tally.row_numbers
     row = kept if numbers is None else numbers[kept]
     added = pl.LazyFrame({"__row": row.astype(np.uint32), COLUMN: drawn[kept]})
     raw = source.raw.select(name for name in source.stored if name != COLUMN).with_row_index("__row")
