@@ -198,6 +198,9 @@ class Powered:
     spread: float
     """The variance of a label."""
 
+    items: IntArray | None = None
+    """The item of each row, as the sample has it."""
+
 
 def powered(sample: Sample) -> Powered:
     """The mean label of all rows, from the labels and the scores; at least one row has a label."""
@@ -210,7 +213,7 @@ def powered(sample: Sample) -> Powered:
     labels = len(sample.labelled)
     worth = None if not enough or found.size <= 0.0 else labels * found.size / alone.size
     value = float(whole.value or 0.0)
-    more = (found.influence, found.slope, found.residual, share.spread)
+    more = (found.influence, found.slope, found.residual, share.spread, sample.items)
     return Powered(sample.rows, labels, value, whole.lo, whole.hi, bare, worth, scale, *more)
 
 
@@ -339,21 +342,21 @@ class LabelShares:
         return by_powers(found.value, powers._replace(square=widened), powers.units)
 
 
-def difference(one: Powered, other: Powered, items: IntArray, of_other: IntArray) -> Paired:
+def difference(one: Powered, other: Powered) -> Paired:
     """The estimate of one system less that of another, over the same items; p is that of no difference.
 
     The ends are those of both estimates, squared and added with the correlation that the items give them (Newcombe
-    1998), so that they keep the skewness of rates. `items` and `of_other` are the items of the entries of each.
+    1998), so that they keep the skewness of rates.
     """
     value = one.value - other.value
     if one.lo is None or one.hi is None or other.lo is None or other.hi is None:
         return Paired(value, None, None, None)
-    nothing = np.zeros(len(items)), np.zeros(len(of_other))
-    mine, its = unit_sums(
-        np.concatenate([items, of_other]),
-        np.concatenate([one.influence, nothing[1]]),
-        np.concatenate([nothing[0], other.influence]),
-    )
+    assert one.items is not None
+    assert other.items is not None
+    cut = len(one.items)
+    influence = np.zeros((2, cut + len(other.items)))
+    influence[0, :cut], influence[1, cut:] = one.influence, other.influence
+    mine, its = unit_sums(np.concatenate([one.items, other.items]), *influence)
     scale = math.sqrt(float(mine @ mine) * float(its @ its))
     common = float(mine @ its) / scale if scale > 0.0 else 0.0
     below, above = (

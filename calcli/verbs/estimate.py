@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from calcli.numeric.bins import totals
 from calcli.reports.conditions import check_gates
 from calcli.reports.gates import parse
 from calcli.reports.measuring import Measurements, facts_of, report_on, with_adjusted
-from calcli.reports.schema import RAW, DataFacts, MetricValue, Report, ReportWarning, ScoreRow, ScoreSource, finite
+from calcli.reports.schema import RAW, DataFacts, MetricValue, Report, ReportWarning, ScoreRow, ScoreSource
 from calcli.state import Json
 from calcli.tables.passes import ClusterTable, LocalTable
 from calcli.tables.source import Source
@@ -153,10 +153,10 @@ class _Table:
     """The estimates of all systems, classes and groups, in the forms of a report."""
 
     systems: Sequence[Judged]
-    found: dict[tuple[int, int, Where], tuple[Sample, Powered | str]] = field(default_factory=dict)
-    """For each system, class and group the sample, and its estimate or why there is none."""
+    found: dict[tuple[int, int, Where], Powered | str] = field(default_factory=dict)
+    """For each system, class and group the estimate, or why there is none."""
 
-    entries: list[dict[str, object]] = field(default_factory=list)
+    entries: list[dict[str, Any]] = field(default_factory=list)
     scores: list[ScoreRow] = field(default_factory=list)
     groups: list[dict[str, Json]] = field(default_factory=list)
 
@@ -184,7 +184,7 @@ class _Table:
         whole = system.samples[index]
         sample = whole if inside is None else whole.of(inside)
         found = _of_sample(sample)
-        self.found[place, index, where] = sample, found
+        self.found[place, index, where] = found
         parts = [*([system.name] if system.name else []), *([str(label)] if len(system.classes) > 1 else [])]
         score, entry = " ".join(parts) or ESTIMATE, empty_entry(where, label, system.name or None, sample.scores_mean)
         if isinstance(found, str):
@@ -193,51 +193,37 @@ class _Table:
         method = LABELS_ALONE if found.scale == 0.0 else "ppi++ calibrated" if system.rate else "ppi++"
         entry |= {name: getattr(found, name) for name in ("value", "lo", "hi", "rows", "labels", "worth")}
         entry |= {"labels_only": found.labels_only._asdict(), "method": method}
-        of_all = self.found[place, index, None][1]
+        of_all = self.found[place, index, None]
         if inside is None or isinstance(of_all, str):
             self._add(entry, score)
         else:
             self._add(entry, score, *_apart(found, of_all, inside, whole))
 
-    def _add(
-        self, entry: dict[str, object], score: str, p: float | None = None, detectable: float | None = None
-    ) -> None:
+    def _add(self, entry: dict[str, Any], score: str, p: float | None = None, detectable: float | None = None) -> None:
         """Add an estimate to the entries, and to the scores or groups, of which gates and tables know."""
         self.entries.append(entry)
-        numbers = {name: _number(entry[name]) for name in ("value", "lo", "hi", "p")}
-        value = MetricValue(**numbers, reason=entry["reason"])  # type: ignore[arg-type]  # the reason is a text
+        value = MetricValue(**{name: entry[name] for name in ("value", "lo", "hi", "p", "reason")})
         if entry["group"] is None:
-            if score == ESTIMATE and (mean := _number(entry["scores_mean"])) is not None:
-                self.scores.append(ScoreRow(RAW, ScoreSource("raw"), {self.metric: MetricValue(mean)}))
+            if score == ESTIMATE and entry["scores_mean"] is not None:
+                self.scores.append(ScoreRow(RAW, ScoreSource("raw"), {self.metric: MetricValue(entry["scores_mean"])}))
             self.scores.append(ScoreRow(score, ScoreSource("method", method="ppi"), {self.metric: value}))
             return
-        ((by, group),) = entry["group"].items()  # type: ignore[attr-defined]  # one column with its value
-        found = {
-            "by": by,
-            "group": group,
-            "rows": entry["rows"],
-            "score": score,
-            "metrics": {self.metric: asdict(value)},
-        }
-        self.groups.append(as_json(found | {"detectable": detectable, "p": p, "p_least": None if p is None else 0.0}))
+        ((by, group),) = entry["group"].items()
+        found = {"by": by, "group": group, "rows": entry["rows"], "score": score}
+        found |= {"metrics": {self.metric: asdict(value)}, "detectable": detectable}
+        self.groups.append(as_json(found | {"p": p, "p_least": None if p is None else 0.0}))
 
-    def _difference(
-        self, label: str | None, where: Where, one: tuple[Sample, Powered | str], other: tuple[Sample, Powered | str]
-    ) -> None:
+    def _difference(self, label: str | None, where: Where, mine: Powered | str, its: Powered | str) -> None:
         """The first system less the second, for one class in one group that both have."""
-        (sample, mine), (of_other, its) = one, other
         entry = empty_entry(where, label, " - ".join(system.name for system in self.systems), None)
         name = DIFFERENCE if len(self.systems[0].classes) == 1 else f"{DIFFERENCE} {label}"
         if isinstance(mine, str) or isinstance(its, str):
             self._add({**entry, "reason": "one of the systems has none"}, name)
             return
-        assert sample.items is not None
-        assert of_other.items is not None
-        found = difference(mine, its, sample.items, of_other.items)
+        found = difference(mine, its)
         better = None if found.p is None else 1.0 - found.p / 2.0
-        entry |= {"value": found.value, "lo": found.lo, "hi": found.hi, "p": found.p, "better": better}
-        entry |= {"rows": mine.rows + its.rows, "labels": mine.labels + its.labels, "method": "paired"}
-        self._add(entry, name)
+        counts = {"rows": mine.rows + its.rows, "labels": mine.labels + its.labels}
+        self._add({**entry, **found._asdict(), **counts, "better": better, "method": "paired"}, name)
 
 
 def _of_sample(sample: Sample) -> Powered | str:
@@ -261,7 +247,3 @@ def _apart(found: Powered, whole: Powered, inside: Mask, sample: Sample) -> tupl
     side = (found.hi - found.value if gap > 0 else found.value - found.lo) / Z975
     error = max(error, side)
     return math.erfc(abs(gap) / error / math.sqrt(2.0)), POWER * error
-
-
-def _number(value: object) -> float | None:
-    return finite(value) if isinstance(value, float) else None

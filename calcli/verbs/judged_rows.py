@@ -19,7 +19,7 @@ from calcli.models.calibrator import CalibratorModel
 from calcli.models.held_out import Holdout, Mask, predict_splits, split_rows
 from calcli.numeric.links import against_rest, scores
 from calcli.reports.groups import as_numbers, comparable, distinct_groups, group_codes
-from calcli.reports.measuring import raw_probabilities
+from calcli.reports.measuring import class_names, raw_probabilities
 from calcli.tables.arrays import UNKNOWN
 from calcli.tables.binding import bind, bind_unscored
 from calcli.tables.binding_types import Binding
@@ -67,17 +67,16 @@ class Rows:
         """Whether each row has a label that counts."""
         return is_labelled(self.value, self.weights)
 
-    def taken(self, mask: Mask) -> Rows:
-        """Some of the rows."""
-        if mask.all():
-            return self
+    def taken(self, some: Mask | IntArray) -> Rows:
+        """Some of the rows, by a mask or by their places."""
+        places = np.flatnonzero(some) if some.dtype == np.bool_ else some
         weight, others = self.weight, self.others
         return Rows(
-            self.odds[mask],
-            self.prob[mask],
-            self.value[mask],
-            None if weight is None else weight[mask],
-            others.filter(mask) if others.width else others,
+            self.odds[places],
+            self.prob[places],
+            self.value[places],
+            None if weight is None else weight[places],
+            others[places] if others.width else others,
         )
 
     @classmethod
@@ -208,11 +207,10 @@ class Labelled:
     key: Sequence[IntArray]
     """The columns of each row's key, as the reader has them."""
 
-    order: IntArray
-    """The rows in an order that follows from their values, so that folds are the same wherever the rows were."""
+    share: FloatArray
+    """The weight of each row over the probability that it was drawn with."""
 
-    units: IntArray | None
-    """The rank of each row's unit."""
+    units: SamplingUnits | None
 
     @classmethod
     def of(cls, rows: Rows, reader: Reader) -> Labelled:
@@ -225,33 +223,38 @@ class Labelled:
                 f"({len(wrong):,} such rows)",
                 hint="a labelled row was drawn with a probability above 0 and up to 1: correct it, or empty its label",
             )
+        share = rows.weights if drawn is None else rows.weights / drawn
         strata = None if asked.strata is None else others[asked.strata].drop_nulls().unique().sort()
         key, by = reader.key(others, strata), len(reader.groups)
         tie = [] if asked.tie is None else [others[asked.tie].rank("dense").to_numpy()]
-        units = tie if asked.resample_by is not None else []
-        share = rows.weights if drawn is None else rows.weights / drawn
-        strata_then = [] if strata is None else [key[by]]
-        keys = [*score_columns(rows.odds), rows.value, share, *strata_then, *units, *key[:by], *tie]
-        return cls(rows, drawn, strata, key, np.lexsort(keys[::-1]), next(iter(units), None))
+        units, stratum = tie if asked.resample_by is not None else [], [] if strata is None else [key[by]]
+        # In an order that follows from their values, folds are the same wherever the rows were.
+        order = np.lexsort([*score_columns(rows.odds), rows.value, share, *stratum, *units, *key[:by], *tie][::-1])
+        return cls(
+            rows.taken(order),
+            None if drawn is None else drawn[order],
+            strata,
+            [column[order] for column in key],
+            share[order],
+            SamplingUnits(units[0][order]) if units else None,
+        )
 
     def stand_ins(self, seed: int, *, rate: bool) -> StandIns:
         """The stand-ins for the labels of these rows and of others: for classes by calibrators of five folds."""
+        rows, units, spec = self.rows, self.units, catalog.find("platt")
         if not rate:
-            return StandIns([self.rows.odds], None)
-        order, spec, rows = self.order, catalog.find("platt"), self.rows
-        units = None if self.units is None else SamplingUnits(self.units[order])
-        count = len(order) if units is None else len(np.unique(units.rank))
-        splits = split_rows(len(order), Holdout("cv", folds=FOLDS), seed, units) if count >= FEWEST else None
-        share = rows.weights if self.label_prob is None else rows.weights / self.label_prob
-        weight = None if np.ptp(share) == 0.0 else share[order]
+            return StandIns([rows.odds], None)
+        count = len(rows) if units is None else len(np.unique(units.rank))
+        splits = split_rows(len(rows), Holdout("cv", folds=FOLDS), seed, units) if count >= FEWEST else None
+        weight = None if np.ptp(self.share) == 0.0 else self.share
         held_out, fitted = [], []
         for index, column in rated(rows.odds):
-            prob, each = np.zeros(len(order)), []
-            label = (rows.value[order] == index).astype(np.int64)
+            prob, each = np.zeros(len(rows)), []
+            label = (rows.value == index).astype(np.int64)
             if splits is not None and all(np.ptp(label[split.train]) > 0 for split in splits):
-                some = Batch(column[order], label, weight)
+                some = Batch(column, label, weight)
                 for part, one in predict_splits(spec, some, spec.resolve(), splits, range(len(splits)), seed):
-                    prob[order[splits.tests[part.split]]] = part.prob
+                    prob[splits.tests[part.split]] = part.prob
                     each.append(one)
             held_out.append(prob)
             fitted.append(each)
@@ -287,6 +290,12 @@ class StandIns:
 def score_columns(score: FloatArray) -> Sequence[FloatArray]:
     """The scores as they are: of classes a column for each, of two classes and of amounts one."""
     return [score] if score.ndim == 1 else list(score.T)
+
+
+def rated_names(binding: Binding) -> tuple[str, ...]:
+    """The classes that have a rate: of two the positive one."""
+    names = class_names(binding)
+    return names[1:] if len(names) == 2 else names
 
 
 def rated(odds: FloatArray) -> Sequence[tuple[int, FloatArray]]:

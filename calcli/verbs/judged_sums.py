@@ -24,7 +24,6 @@ from calcli.metrics.powered import ORDERS, Sample
 from calcli.models.calibrator import CalibratorModel
 from calcli.numeric.bins import totals
 from calcli.reports.groups import group_names
-from calcli.reports.measuring import class_names
 from calcli.state import Json
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Tally
@@ -42,6 +41,7 @@ from calcli.verbs.judged_rows import (
     distinct,
     is_labelled,
     labels_of,
+    rated_names,
     score_columns,
 )
 
@@ -167,10 +167,7 @@ class Judged:
     @property
     def classes(self) -> tuple[str | None, ...]:
         """The classes whose rates are estimated: of two the positive one; None for amounts."""
-        if not self.rate:
-            return (None,)
-        names = class_names(self.binding)
-        return names[1:] if len(names) == 2 else names
+        return rated_names(self.binding) if self.rate else (None,)
 
 
 def judged(systems: Sequence[System]) -> list[Judged]:

@@ -163,7 +163,7 @@ def labelled_before(rows: Rows, request: EstimateRequest) -> FloatArray:
                 hint="--choose needs it for the rows without a label too",
             )
         return drawn
-    if request.strata is None:
+    if request.strata is None or not labelled.any():
         return np.full(len(rows), labelled.mean())
     strata: IntArray = rows.others[request.strata].rank("dense").to_numpy().astype(np.int64) - 1
     count = int(strata.max()) + 1

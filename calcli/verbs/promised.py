@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -29,10 +30,9 @@ from calcli.models.columns import codes
 from calcli.models.moved_rates import moved_rates, off_at_fit
 from calcli.numeric.links import logit, scores, sigmoid, softmax
 from calcli.numeric.seeded import stream
-from calcli.reports.measuring import class_names
 from calcli.reports.schema import MetricValue, Report, ReportWarning, ScoreRow, ScoreSource, finite
 from calcli.verbs.estimate_request import EstimateRequest
-from calcli.verbs.judged_rows import Rows, score_columns
+from calcli.verbs.judged_rows import Rows, rated_names, score_columns
 
 PROMISED, MOVED = "promised", "prior shift"
 """Methods of an estimate without labels."""
@@ -60,7 +60,7 @@ def promised_report(bare: Report, request: EstimateRequest, model: CalibratorMod
     metrics = {name: MetricValue(*number) for name, number in numbers.items()}
     entries = [
         _entry(label, numbers[name].value, numbers[name], len(rows), PROMISED)
-        for name, label in zip(_rates(model), _rated(model), strict=True)
+        for name, label in zip(_rates(model), rated_names(model.binding), strict=True)
     ]
     doubt = ReportWarning(
         "promised",
@@ -80,7 +80,7 @@ def promised_report(bare: Report, request: EstimateRequest, model: CalibratorMod
 def moved_report(bare: Report, model: CalibratorModel, rows: Rows) -> Report:
     """The report of rows whose class rates have moved since the fit of an artifact; `bare` says which rows they are."""
     found = moved_rates(model, rows.prob, rows.weight)
-    rated = _rated(model)
+    rated = rated_names(model.binding)
     scored, entries = [], []
     for label, column, *ends in zip(
         rated, score_columns(rows.prob), *(part[-len(rated) :].tolist() for part in found.rates), strict=True
@@ -107,15 +107,9 @@ def moved_report(bare: Report, model: CalibratorModel, rows: Rows) -> Report:
     )
 
 
-def _rated(model: CalibratorModel) -> Sequence[str]:
-    """The classes that have a rate: of two the positive one."""
-    names = class_names(model.binding)
-    return names[1:] if len(names) == 2 else names
-
-
 def _rates(model: CalibratorModel) -> Sequence[str]:
     """The names of the rates of these classes among the promised numbers."""
-    names = _rated(model)
+    names = rated_names(model.binding)
     return ["rate"] if len(names) == 1 else [f"rate_{name}" for name in names]
 
 
@@ -158,7 +152,7 @@ def _drawn(prob: FloatArray, fitted: float, rng: np.random.Generator) -> IntArra
     if prob.ndim == 2:
         information = np.maximum((prob * (1.0 - prob)).mean(axis=0) * fitted, 1e-9)
         moved = softmax(scores(prob) + rng.normal(size=prob.shape[1]) / np.sqrt(information))
-        label = (moved.cumsum(axis=1) < rng.random(len(prob))[:, None]).sum(axis=1)
+        label: IntArray = (moved.cumsum(axis=1) < rng.random(len(prob))[:, None]).sum(axis=1)
         return np.minimum(label, prob.shape[1] - 1)
     z = logit(prob)
     design = np.column_stack([np.ones(len(z)), z])
@@ -201,7 +195,7 @@ def _off(model: CalibratorModel) -> Iterator[ReportWarning]:
 
 def _entry(
     label: str, mean: float | None, number: Interval, rows: int, method: str, p: float | None = None
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """A rate as an entry of the report's `estimates`."""
     found = empty_entry(None, label, None, mean)
     return {**found, **number._asdict(), "rows": rows, "labels": 0, "method": method, "p": p}
@@ -209,7 +203,7 @@ def _entry(
 
 def empty_entry(
     where: tuple[str, str | None] | None, label: str | None, system: str | None, mean: float | None
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """An entry of the report's `estimates` without numbers; `where` are the column and the value of its group."""
     names = ("value", "lo", "hi", "rows", "labels", "labels_only", "scores_mean", "worth", "method", "p", "better")
     group = None if where is None else dict([where])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -244,8 +245,8 @@ def test_two_systems_are_compared_by_sums_as_by_their_rows(
         monkeypatch.setattr(judged_sums, "MOST_UNITS", 1000)
     words = {"prob": "prob", "label": "label", "task": "regression", "versus": "system", "item": "id"}
     found = calcli.estimate(pl.concat(parts), **words).estimates[-1]
-    mine, its = (powered(whole_sample(part, {})) for part in (other, frame))
-    expected = difference(mine, its, other["id"].to_numpy(), frame["id"].to_numpy())
+    samples = [replace(whole_sample(part, {}), items=part["id"].to_numpy()) for part in (other, frame)]
+    expected = difference(*map(powered, samples))
     assert found["value"] == pytest.approx(expected.value, rel=1e-9)
     assert found["hi"] - found["lo"] == pytest.approx(expected.hi - expected.lo, rel=0.02 if pooled else 1e-9)
 
