@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -152,8 +152,8 @@ def _drawn(prob: FloatArray, fitted: float, rng: np.random.Generator) -> IntArra
     if prob.ndim == 2:
         information = np.maximum((prob * (1.0 - prob)).mean(axis=0) * fitted, 1e-9)
         moved = softmax(scores(prob) + rng.normal(size=prob.shape[1]) / np.sqrt(information))
-        label: IntArray = (moved.cumsum(axis=1) < rng.random(len(prob))[:, None]).sum(axis=1)
-        return np.minimum(label, prob.shape[1] - 1)
+        place = (moved.cumsum(axis=1)[:, :-1] < rng.random(len(prob))[:, None]).sum(axis=1)
+        return cast("IntArray", place)
     z = logit(prob)
     design = np.column_stack([np.ones(len(z)), z])
     information = (design * (prob * (1.0 - prob))[:, None]).T @ design * (fitted / len(z)) + 1e-9 * np.eye(2)

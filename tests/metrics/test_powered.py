@@ -145,20 +145,6 @@ def test_strata_are_added_up_by_their_share_of_the_rows() -> None:
     assert whole.value == pytest.approx((1 - share) * first + share * second, abs=1e-12)
 
 
-def test_of_some_rows_it_is_the_estimate_of_these_rows_by_themselves() -> None:
-    inside = np.arange(45) % 3 != 1
-    part = sample(weight=np.linspace(1, 2, 45)).of(inside)
-    by_hand = Sample(
-        labelled=np.arange(10),
-        value=Y[inside[:15]],
-        held_out=F[inside[:15]],
-        stand_in=np.concatenate([F, OTHERS])[inside],
-        weight=np.linspace(1, 2, 45)[inside],
-        rate=True,
-    )
-    assert powered(part).value == powered(by_hand).value
-
-
 def _alone(hits: int, rows: int, first: int = 0) -> Powered:
     value = np.repeat([1.0, 0.0], [hits, rows - hits])
     zero = np.zeros(rows)

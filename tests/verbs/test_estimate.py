@@ -19,6 +19,7 @@ from calcli.numeric.binomial import score_interval
 from calcli.reports.schema import Report
 from calcli.verbs import judged_sums
 from calcli.verbs.label_plan import Variances, draw, inclusion, planned
+from tests.support.graphs import HOUSE, villages
 from tests.support.reports import REPORT_SCHEMA
 
 ROWS, LABELS = 3000, 300
@@ -303,6 +304,7 @@ def without_a_label(frame: pl.DataFrame) -> pl.DataFrame:
             {"strata": "s"},
             "1 of the 2 values of 's' have no labelled row",
         ),
+        (lambda f: f.with_columns(s=pl.when(pl.col("id") > 0).then("task")), {"strata": "s"}, "'s' is null in 1 rows"),
         (lambda f: f.with_columns(s=pl.col("id") % 2), {"versus": "s", "item": "task"}, "'task' repeats in"),
         (lambda f: f.with_columns(s=pl.col("id") % 2), {"versus": "s", "item": "id"}, "no value of 'id' is in both"),
         (lambda f: f, {"versus": "systm", "item": "id"}, "no column 'systm'.*and no file of this name"),
@@ -433,6 +435,19 @@ def test_without_labels_an_artifact_promises_what_labels_then_show(platt: Path) 
     assert promised.metrics["auc"].value == pytest.approx((order * pairs).sum() / pairs.sum(), abs=1e-3)
     assert [one.code for one in report.warnings] == ["promised"]
     assert "--drift" in report.warnings[0].message
+
+
+@pytest.mark.slow
+def test_a_calibrator_of_whole_tables_has_all_rows_at_once(tmp_path: Path) -> None:
+    """Neighbours of a house are in other files, and houses without labels are neighbours too."""
+    told = {"relation": "knn:east,north", "apply": "offline", "epochs": 5, "margin": 0}
+    calcli.fit(villages(200, 0), method="recal", params=told, flags=HOUSE, output=tmp_path / "kept", holdout="none")
+    rows = villages(200, 1)
+    few = rows.with_columns(label=pl.when(pl.int_range(pl.len()) % 3 == 0).then("label"))
+    for place, part in enumerate(few.iter_slices(70)):
+        part.write_parquet(tmp_path / f"{place}.parquet")
+    (found,) = calcli.estimate(tmp_path / "*.parquet", artifact=tmp_path / "kept", flags=HOUSE).estimates
+    assert found["scores_mean"] == pytest.approx(calcli.load(tmp_path / "kept").predict(rows).mean(), rel=1e-9)
 
 
 def test_a_policy_promises_the_decisions_of_each_group(here: Path) -> None:
