@@ -290,11 +290,11 @@ class LabelShares:
     def estimate(self, scale: float) -> _Estimate:
         """The estimate with this lambda."""
         sample = self.sample
-        middle = float(self.of_all @ sample.stand_in) if scale else 0.0
-        residual = sample.value - scale * (sample.held_out - middle) if scale else sample.value
+        middle = float(self.of_all @ sample.stand_in)
+        residual = sample.value - scale * (sample.held_out - middle)
         value, means = float(self.each @ residual), self._means(residual)
         about = residual - means[self.stratum]
-        influence = self.of_all * (scale * (sample.stand_in - middle)) if scale else np.zeros(len(sample))
+        influence = self.of_all * (scale * (sample.stand_in - middle))
         if sample.strata is not None:
             influence += self.of_all * (means[sample.strata] - value)
         influence[sample.labelled] += self.each * about

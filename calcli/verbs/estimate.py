@@ -59,11 +59,11 @@ def estimate(request: EstimateRequest, listener: Listener = SILENT) -> Report:
     with ExitStack() as stack:
         table = stack.enter_context(opened(request))
         tables: list[LocalTable | ClusterTable] = [table]
-        if request.versus is None:
-            request = replace(request, by=grouped(table, request.by, listener))
-        elif _is_file(request.versus, table.example(request.flags, None, ())):
+        if request.versus is not None and _is_file(request.versus, table.example(request.flags, None, ())):
             tables.append(stack.enter_context(opened(replace(request, data=request.versus))))
             request = replace(request, versus=None)
+        else:  # bins of two tables would differ
+            request = replace(request, by=grouped(table, request.by, listener))
         with stage(listener, "estimating" if isinstance(table, LocalTable) else "estimating on Spark"):
             read = [System.read(one, request, model) for one in tables]
             for note in read[0].reader.binding.notes:

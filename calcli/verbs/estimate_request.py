@@ -100,8 +100,8 @@ class EstimateRequest(ColumnsRequest):
             raise UsageError("--label-prob and --strata both say how labels were drawn", hint="give one of them")
         if (self.choose is None) != (self.output is None):
             raise UsageError("--choose N and -o FILE belong together", hint="add the other one")
-        if self.choose is not None and self.versus is not None:
-            raise UsageError("--choose is for the rows of one system", hint="leave out --versus")
+        if self.versus is not None and (self.choose, self.prior_shift) != (None, None):
+            raise UsageError("--choose and --prior-shift are for the rows of one system", hint="leave out --versus")
         if self.prior_shift is not None and self.artifact is None:
             raise UsageError("--prior-shift estimate needs a calibrator", hint="add --with ARTIFACT")
         if self.task == "regression" and self.artifact is not None:

@@ -263,6 +263,7 @@ def test_two_systems_are_compared_on_their_items(tmp_path: Path) -> None:
     assert gap["value"] == pytest.approx(systems[0]["value"] - systems[1]["value"])
     assert gap["lo"] > 0.05
     assert gap["better"] > 0.999
+    assert len(ours(both, versus="system", item="id", by=("id:2",)).estimates) == 9
     files = calcli.estimate(
         tmp_path / "old.parquet", prob="prob", label="label", versus=str(tmp_path / "new.parquet"), item="id"
     )
