@@ -132,15 +132,14 @@ def _facts(tables: Sequence[System], labelled: Rows, weight: float) -> DataFacts
 
 
 def _warnings(found: Sequence[Judged]) -> Iterator[ReportWarning]:
-    for system in found:
-        count = system.samples[0].count
-        if count < FEWEST:
-            of_units = "units with labels" if system.samples[0].units is not None else "labels"
-            name = f" of system {system.name!r}" if system.name else ""
+    for one in found:
+        sample = one.samples[0]
+        if sample.count < FEWEST:
+            labels = "labels" if sample.units is None else "units with labels"
             yield ReportWarning(
                 "few-labels",
-                f"there are {count} {of_units}{name}: with fewer than {FEWEST} the scores are left aside, and the "
-                f"interval is {'the exact one' if system.rate else 'that'} of the labels alone",
+                f"there are {sample.count} {labels}{one.system.named}: with fewer than {FEWEST} the scores are left "
+                f"aside, and the interval is {'the exact one' if sample.rate else 'that'} of the labels alone",
             )
 
 
@@ -152,7 +151,7 @@ Where: TypeAlias = tuple[str, str | None] | None
 class _Table:
     """The estimates of all systems, classes and groups, in the forms of a report."""
 
-    systems: Sequence[Judged]
+    judged: Sequence[Judged]
     found: dict[tuple[int, int, Where], Powered | str] = field(default_factory=dict)
     """For each system, class and group the estimate, or why there is none."""
 
@@ -162,35 +161,35 @@ class _Table:
 
     @property
     def metric(self) -> str:
-        return "rate" if self.systems[0].rate else "mean"
+        return "rate" if self.judged[0].samples[0].rate else "mean"
 
     def fill(self) -> None:
         """Estimate everything: all rows, the groups of each column, and then the differences of two systems."""
-        for place, system in enumerate(self.systems):
-            for index, label in enumerate(system.classes):
+        for place, one in enumerate(self.judged):
+            for index, label in enumerate(one.classes):
                 self._one(place, index, label, None, None)
-                for by, (names, codes) in system.groups.items():
+                for by, (names, codes) in one.groups.items():
                     for code, name in enumerate(names):
                         inside = codes == code
                         if inside.any():  # else the group has bad rows only, or is the other system's
                             self._one(place, index, label, (by, name), inside)
-        for (place, index, where), one in [*self.found.items()]:
-            if place == 0 and (other := self.found.get((1, index, where))) is not None:
-                self._difference(self.systems[0].classes[index], where, one, other)
+        for (place, index, where), mine in [*self.found.items()]:
+            if place == 0 and (its := self.found.get((1, index, where))) is not None:
+                self._difference(self.judged[0].classes[index], where, mine, its)
 
     def _one(self, place: int, index: int, label: str | None, where: Where, inside: Mask | None) -> None:
         """The estimate of one class in one group of one system."""
-        system = self.systems[place]
-        whole = system.samples[index]
+        judged, name = self.judged[place], self.judged[place].system.name
+        whole = judged.samples[index]
         sample = whole if inside is None else whole.of(inside)
         found = _of_sample(sample)
         self.found[place, index, where] = found
-        parts = [*([system.name] if system.name else []), *([str(label)] if len(system.classes) > 1 else [])]
-        score, entry = " ".join(parts) or ESTIMATE, empty_entry(where, label, system.name or None, sample.scores_mean)
+        score = " ".join(filter(None, (name, label if len(judged.classes) > 1 else None))) or ESTIMATE
+        entry = empty_entry(where, label, name or None, sample.scores_mean)
         if isinstance(found, str):
             self._add({**entry, "rows": sample.rows, "labels": 0, "reason": found}, score)
             return
-        method = LABELS_ALONE if found.scale == 0.0 else "ppi++ calibrated" if system.rate else "ppi++"
+        method = LABELS_ALONE if found.scale == 0.0 else "ppi++ calibrated" if sample.rate else "ppi++"
         entry |= {name: getattr(found, name) for name in ("value", "lo", "hi", "rows", "labels", "worth")}
         entry |= {"labels_only": found.labels_only._asdict(), "method": method}
         of_all = self.found[place, index, None]
@@ -215,8 +214,8 @@ class _Table:
 
     def _difference(self, label: str | None, where: Where, mine: Powered | str, its: Powered | str) -> None:
         """The first system less the second, for one class in one group that both have."""
-        entry = empty_entry(where, label, " - ".join(system.name for system in self.systems), None)
-        name = DIFFERENCE if len(self.systems[0].classes) == 1 else f"{DIFFERENCE} {label}"
+        entry = empty_entry(where, label, " - ".join(one.system.name for one in self.judged), None)
+        name = DIFFERENCE if len(self.judged[0].classes) == 1 else f"{DIFFERENCE} {label}"
         if isinstance(mine, str) or isinstance(its, str):
             self._add({**entry, "reason": "one of the systems has none"}, name)
             return

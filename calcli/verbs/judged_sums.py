@@ -25,7 +25,6 @@ from calcli.models.calibrator import CalibratorModel
 from calcli.numeric.bins import totals
 from calcli.reports.groups import group_names
 from calcli.state import Json
-from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Tally
 from calcli.tables.load import join_batches
 from calcli.tables.passes import ClusterTable, GoodRows, LocalTable, Pass, Reading, read_rows
@@ -151,23 +150,15 @@ def told_apart(tables: Sequence[System]) -> list[System]:
 class Judged:
     """One system, with a sample of its rows for each class."""
 
-    name: str
-    binding: Binding
+    system: System
+    classes: Sequence[str | None]
+    """The classes whose rates are estimated: of two the positive one; None for amounts."""
+
     labelled: Rows
-    samples: tuple[Sample, ...]
+    samples: Sequence[Sample]
     stand_ins: StandIns
     groups: Mapping[str, tuple[tuple[str | None, ...], IntArray]]
     """For each column of groups their names, and the group of each entry of a sample."""
-
-    @property
-    def rate(self) -> bool:
-        """Whether labels are classes."""
-        return not self.binding.regression
-
-    @property
-    def classes(self) -> tuple[str | None, ...]:
-        """The classes whose rates are estimated: of two the positive one; None for amounts."""
-        return rated_names(self.binding) if self.rate else (None,)
 
 
 def judged(systems: Sequence[System]) -> list[Judged]:
@@ -219,7 +210,8 @@ def _judged(system: System, known: Labelled, gathering: CellPass, cells: Cells) 
         entries = _entries(part, centre, gathering.orders, ranks=reader.ranks)
         samples.append(Sample(value=value, held_out=gathering.stand_ins.held_out[place], **entries, **shared))
     groups = {name: (group_names(one), keys[place]) for place, (name, one) in enumerate(reader.groups.items())}
-    return Judged(system.name, reader.binding, rows, tuple(samples), gathering.stand_ins, groups)
+    classes = rated_names(reader.binding) if rate else (None,)
+    return Judged(system, classes, rows, samples, gathering.stand_ins, groups)
 
 
 def _entries(sums: FloatArray, centre: float, orders: Sequence[tuple[int, int]], *, ranks: bool) -> dict[str, Any]:
