@@ -224,20 +224,15 @@ class Labelled:
                 hint="a labelled row was drawn with a probability above 0 and up to 1: correct it, or empty its label",
             )
         share = rows.weights if drawn is None else rows.weights / drawn
-        strata = None if asked.strata is None else others[asked.strata].drop_nulls().unique().sort()
-        key, by = reader.key(others, strata), len(reader.groups)
-        tie = [] if asked.tie is None else [others[asked.tie].rank("dense").to_numpy()]
-        units, stratum = tie if asked.resample_by is not None else [], [] if strata is None else [key[by]]
         # In an order that follows from their values, folds are the same wherever the rows were.
-        order = np.lexsort([*score_columns(rows.odds), rows.value, share, *stratum, *units, *key[:by], *tie][::-1])
-        return cls(
-            rows.taken(order),
-            None if drawn is None else drawn[order],
-            strata,
-            [column[order] for column in key],
-            share[order],
-            SamplingUnits(units[0][order]) if units else None,
-        )
+        ranked = (asked.strata, asked.resample_by, *asked.by, asked.tie)
+        ranks = [others[column].rank("dense").to_numpy() for column in ranked if column is not None]
+        order = np.lexsort([*score_columns(rows.odds), rows.value, share, *ranks][::-1])
+        rows, share, drawn = rows.taken(order), share[order], None if drawn is None else drawn[order]
+        others, unit = rows.others, asked.resample_by
+        strata = None if asked.strata is None else others[asked.strata].drop_nulls().unique().sort()
+        units = None if unit is None else SamplingUnits(others[unit].rank("dense").to_numpy())
+        return cls(rows, drawn, strata, reader.key(others, strata), share, units)
 
     def stand_ins(self, seed: int, *, rate: bool) -> StandIns:
         """The stand-ins for the labels of these rows and of others: for classes by calibrators of five folds."""
