@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import typer
 
-from calcli.cli.output import Answer, check_file, show, write_page
+from calcli.cli.output import Answer, check_file, show, write_file
 from calcli.cli.process import THREAD_VARIABLES, Console, variable_of, write_stderr
 from calcli.cli.screen import is_terminal
 from calcli.errors import UsageError
@@ -139,7 +139,8 @@ def with_options(options: Sequence[Option]) -> Callable[[Command], Callable[...,
                 check_file(arguments.get("report_file"))
                 answer = function(arguments, console)
                 if answer is not None:
-                    write_page(answer, arguments.get("html"), console)
+                    if answer.page is not None and (page := arguments.get("html")) is not None:
+                        write_file(answer.page().encode(), page, f"the page is in {page}", console)
                     show(answer, arguments.get("form", "table"), console, arguments.get("report_file"))
 
         run.__doc__, _, examples = cleandoc(function.__doc__ or "").partition("\n\nExamples\n--------\n")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+from calcli.diagrams.layout import cells
 from calcli.reporting.typesetting import GLUE
 
 if TYPE_CHECKING:
@@ -121,17 +121,8 @@ def _width(stream: TextIO | None) -> int:
 
 
 def shown_width(text: str) -> int:
-    """The columns of a text on a terminal: East Asian letters take two, colours and accents none."""
-    plain = escaped(_COLOR.sub("", text))
-    if plain.isascii():
-        return len(plain)
-    return sum(_letter_width(letter) for letter in plain)
-
-
-def _letter_width(letter: str) -> int:
-    if unicodedata.combining(letter):
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+    """The columns of a text on a terminal, on which colours take none."""
+    return cells(escaped(_COLOR.sub("", text)))
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -339,17 +339,7 @@ def _tail(hits: FloatArray, rows: FloatArray, rate: float, *, upper: bool) -> Fl
 
 
 def certify(target: Target, rows: Decided, expected: Decided) -> Passed:
-    """Choose among the thresholds of a grid.
-
-    Parameters
-    ----------
-    target
-        The target.
-    rows
-        The labelled rows at these thresholds.
-    expected
-        What the probabilities lead to expect at the same thresholds.
-    """
+    """Choose among the thresholds of a grid, at which the labelled `rows` and the `expected` counts were taken."""
     hits, worth = rows.worth(target.rate, expected, target.value)
     p = target.missed(hits, worth)
     order, spent = _sequence(target, expected, rows.alone(target.rate))

@@ -229,6 +229,11 @@ class AtThresholds:
         """The share of the rows that are yes."""
         return (self.tp + self.fp) / self.rows
 
+    def to_json(self) -> dict[str, Json]:
+        """The counts and costs by threshold."""
+        arrays = {name: getattr(self, name) for name in ("thresholds", "tp", "fp", "fn", "tn", "cost")}
+        return {"score": self.name} | {name: None if one is None else one.tolist() for name, one in arrays.items()}
+
     def place(self, threshold: float) -> int:
         """The place of the nearest threshold."""
         return int(np.abs(self.thresholds - threshold).argmin())
@@ -251,18 +256,10 @@ def decision_charts(
     *,
     confidence: float = 0.95,
 ) -> tuple[Chart, ...]:
-    """The charts of a policy.
+    """The charts of a policy: of the score that decides and of others beside it, all at the same thresholds.
 
-    Parameters
-    ----------
-    scores
-        The score that decides, then others to compare it with, all at the same thresholds.
-    chosen
-        Thresholds by name, that of the policy first; those above 1 are not drawn.
-    risks
-        The share of rows that are decided, the error rate among them and its upper bound.
-    confidence
-        That of the bounds.
+    `chosen` are thresholds by name, that of the policy first; those above 1 are not drawn. `risks` are the share of
+    rows that are decided, the error rate among them and its upper bound, which holds with the `confidence`.
     """
     marks = {name: threshold for name, threshold in chosen.items() if threshold <= 1.0}
     parts = [_costs(scores, marks), _benefits(scores, marks), _rates(scores[0], marks), _risks(risks, confidence)]

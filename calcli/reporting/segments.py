@@ -100,12 +100,8 @@ def picture(found: Sequence[Any], scores: Sequence[str]) -> list[IntervalRow]:
         of = {entry["score"]: entry["predicted"]} | {other["score"]: other["predicted"] for other in entry["others"]}
         first, *others = (of[score] for score in scores)
         name = shortened(entry["text"], _LETTERS)
-        rows.append(IntervalRow(name, (entry["observed"], *_ends(entry)), None, first, tuple(others)))
+        lo = hi = None  # that of the gap, about the prediction
+        if entry["lo"] is not None and entry["hi"] is not None:
+            lo, hi = max(0.0, entry["predicted"] - entry["hi"]), min(1.0, entry["predicted"] - entry["lo"])
+        rows.append(IntervalRow(name, (entry["observed"], lo, hi), None, first, tuple(others)))
     return rows
-
-
-def _ends(entry: Any) -> tuple[float | None, float | None]:
-    """The interval of the observed rate: that of the gap, about the prediction."""
-    if entry["lo"] is None or entry["hi"] is None:
-        return None, None
-    return max(0.0, entry["predicted"] - entry["hi"]), min(1.0, entry["predicted"] - entry["lo"])

@@ -96,12 +96,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Measurements:
-    """The report's `definitions`, `scores`, `differences` and `curves`."""
+    """What was measured of a report, by the names of its keys."""
 
     definitions: Mapping[str, Definition]
-    scores: tuple[ScoreRow, ...]
-    differences: tuple[Difference, ...]
-    curves: tuple[Curve, ...]
+    scores: tuple[ScoreRow, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    groups: tuple[Mapping[str, Json], ...] = ()
+    rejection: tuple[Mapping[str, Json], ...] = ()
 
     @classmethod
     def of(
@@ -269,13 +271,13 @@ def group_entries(
     return entries
 
 
-def with_adjusted(entries: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
+def with_adjusted(entries: Sequence[Mapping[str, Json]]) -> tuple[dict[str, Json], ...]:
     """The report's `groups` with p-values that are corrected for all of them: every column and every score."""
     tests = [cast("tuple[float | None, float | None]", (entry["p"], entry["p_least"])) for entry in entries]
-    return [{**entry, "p_adjusted": p} for entry, p in zip(entries, adjusted(tests), strict=True)]
+    return tuple({**entry, "p_adjusted": p} for entry, p in zip(entries, adjusted(tests), strict=True))
 
 
-def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> list[dict[str, Json]]:
+def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> tuple[dict[str, Json], ...]:
     """The report's `rejection`: x is the share of rows rejected, or the threshold of the uncertainty, y the error."""
     points: list[dict[str, Json]] = []
     for candidate in candidates:
@@ -285,7 +287,7 @@ def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> list[di
         for by, curve in (("rate", by_rate(scored)), ("threshold", by_threshold(scored))):
             score: dict[str, Json] = {"score": candidate.name, "class": None, "by": by}
             points += [score | {"x": at.at, "y": at.error, "n": at.n, "lo": at.lo, "hi": at.hi} for at in curve]
-    return points
+    return tuple(points)
 
 
 def raw_candidate(batch: Batch, name: str = RAW, source: ScoreSource | None = None) -> Candidate:
@@ -328,8 +330,6 @@ def report_on(
     artifact: str | None = None,
     chosen: str | None = None,
     warnings: Sequence[ReportWarning] = (),
-    groups: Sequence[Mapping[str, Json]] = (),
-    rejection: Sequence[Mapping[str, Json]] = (),
 ) -> Report:
     """The report of a verb."""
     return Report(
@@ -341,8 +341,6 @@ def report_on(
         warnings=tuple(warnings),
         artifact=artifact,
         chosen=chosen,
-        groups=tuple(groups),
-        rejection=tuple(rejection),
         **vars(measured),
     )
 

@@ -32,10 +32,8 @@ def of_labels(by: str, reports: Mapping[str, Report], binding: Binding, rows: in
     warnings = [
         replace(one, message=f"{name}: {one.message}") for name, report in reports.items() for one in report.warnings
     ]
-    measured = Measurements(first.definitions, (), (), ())
-    groups = with_adjusted([as_json(entry) for entry in entries])
-    facts = _facts(reports, rows)
-    whole = report_on(first.command, first.seed, facts, binding, measured, warnings=warnings, groups=groups)
+    measured = Measurements(first.definitions, groups=with_adjusted([as_json(entry) for entry in entries]))
+    whole = report_on(first.command, first.seed, _facts(reports, rows), binding, measured, warnings=warnings)
     return replace(whole, gates=tuple(_gates(reports)))
 
 

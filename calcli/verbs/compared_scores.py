@@ -21,7 +21,7 @@ from calcli.reports.schema import RAW, ReportWarning, ScoreSource
 from calcli.tables.binding import bind, bind_score
 from calcli.tables.binding_types import Binding, Feature, Flags
 from calcli.tables.pairs import STAR
-from calcli.tables.request import BadRows, ColumnsRequest, Engine
+from calcli.tables.request import Engine, RowsRequest
 from calcli.tables.scales import Scale
 from calcli.tables.scores import NoScoreError
 from calcli.tables.source import Data, Source
@@ -232,7 +232,7 @@ def _listed(names: Sequence[object]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluateRequest(ColumnsRequest):
+class EvaluateRequest(RowsRequest):
     """The request of `evaluate`.
 
     Attributes
@@ -293,10 +293,6 @@ class EvaluateRequest(ColumnsRequest):
     edges: Data | None = None
     fail_if: tuple[str, ...] = ()
     allow_null: bool = False
-    flags: Flags = Flags()
-    input_format: str | None = None
-    delimiter: str | None = None
-    bad_rows: BadRows = "fail"
     seed: int = 0
     engine: Engine = "local"
     master: str | None = None

@@ -74,9 +74,7 @@ def estimate(request: EstimateRequest, listener: Listener = SILENT) -> Report:
                 "no row has a label, and what scores promise needs all rows at once",
                 hint="label some rows, drawn at random; or give a sample of the rows to one machine",
             )
-    return replace(
-        report, gates=tuple(one.to_json() for one in check_gates(gates, report, allow_null=request.allow_null))
-    )
+    return replace(report, gates=check_gates(gates, report, allow_null=request.allow_null))
 
 
 def _of_rows(source: Source, request: EstimateRequest, model: CalibratorModel | None, listener: Listener) -> Report:
@@ -181,7 +179,7 @@ def _report(
         if model is not None:
             return replace(promised_report(request, model, only), plan=_plan(request, only, ()))
         if (request.width, request.choose) != (None, None):
-            bare = report_on("estimate", request.seed, only.facts, only.binding, Measurements({}, (), (), ()))
+            bare = report_on("estimate", request.seed, only.facts, only.binding, Measurements({}))
             return replace(bare, plan=_plan(request, only, ()))
     for name, rows in parts.items():
         if not len(rows.labelled):
@@ -208,7 +206,7 @@ def _estimated(
     metric = "rate" if first.rate else "mean"
     table = _Table(request, found, metric)
     table.fill()
-    measured = Measurements({metric: DEFINITION}, tuple(table.scores), (), ())
+    measured = Measurements({metric: DEFINITION}, tuple(table.scores))
     return replace(
         report_on("estimate", request.seed, facts, first.binding, measured),
         artifact=None if model is None else str(model.name),

@@ -150,7 +150,7 @@ def promised_report(request: EstimateRequest, model: CalibratorModel, rows: Judg
     }
     metrics = {name: MetricValue(number.value, number.lo, number.hi) for name, number in numbers.items()}
     source = ScoreSource("artifact", path=place, method=model.method, sha256=model.sha256, fitted=model.fitted)
-    measured = Measurements(definitions, (ScoreRow(PROMISED, source, metrics),), (), ())
+    measured = Measurements(definitions, (ScoreRow(PROMISED, source, metrics),))
     entries = [_rate_entry(name, numbers, names, len(rows.prob)) for name in numbers if name.startswith("rate")]
     doubt = ReportWarning(
         "promised",
@@ -177,7 +177,7 @@ def moved_report(request: EstimateRequest, model: CalibratorModel, rows: JudgedR
         value = MetricValue(number.value, number.lo, number.hi, p=found.p)
         scores.append(ScoreRow(ESTIMATE if len(names) == 2 else name, source, {"rate": value}))
     how = "EM of Saerens et al. (2002) if only the class rates have moved since the fit, which p is a test of"
-    measured = Measurements({"rate": Definition("target", approximation=how)}, tuple(scores), (), ())
+    measured = Measurements({"rate": Definition("target", approximation=how)}, tuple(scores))
     report = report_on("estimate", request.seed, rows.facts, rows.binding, measured, artifact=str(model.name))
     doubts = list(_off(model))
     if found.contradicted:

@@ -131,7 +131,7 @@ def _decisions(
     if choice.rule is not None:
         chosen = next(option for option in choice.options if option.name == choice.chosen)
         entries.append(decision_entry(NEW, choice.rule.kind, chosen.numbers, None))
-    report = report_on("refit", request.seed, data_facts(loaded), binding, Measurements({}, (), (), ()))
+    report = report_on("refit", request.seed, data_facts(loaded), binding, Measurements({}))
     result = _result(path, replace(report, decisions=tuple(entries)), shown, seen, wrong or undecided)
     if result.kept is None:
         rows.model(choice, report.data, request.seed).save(path)
