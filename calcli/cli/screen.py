@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 import textwrap
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from functools import partialmethod
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from calcli.diagrams.layout import cells
 from calcli.reporting.typesetting import GLUE
 
 if TYPE_CHECKING:
@@ -69,24 +70,12 @@ class Screen(NamedTuple):
         """The width of prose."""
         return max(40, min(self.width, _WIDEST))
 
-    def bold(self, text: str) -> str:
-        return self.styled("1", text)
-
-    def dim(self, text: str) -> str:
-        return self.styled("2", text)
-
-    def good(self, text: str) -> str:
-        return self.styled("32", text)
-
-    def bad(self, text: str) -> str:
-        return self.styled("1;31", text)
-
-    def doubtful(self, text: str) -> str:
-        return self.styled("33", text)
-
     def styled(self, code: str, text: str) -> str:
         """The text in a colour, which it gets when `fit` has escaped what the text has of its own."""
         return f"{_OURS}{code}m{text}{_OURS}0m" if self.color and text else text
+
+    bold, dim = partialmethod(styled, "1"), partialmethod(styled, "2")
+    good, bad, doubtful = partialmethod(styled, "32"), partialmethod(styled, "1;31"), partialmethod(styled, "33")
 
     def fit(self, lines: Iterable[str]) -> str:
         """Lines as they are written, in the encoding's letters: control codes of names are escaped, then coloured."""
@@ -121,8 +110,12 @@ def _width(stream: TextIO | None) -> int:
 
 
 def shown_width(text: str) -> int:
-    """The columns of a text on a terminal, on which colours take none."""
-    return cells(escaped(_COLOR.sub("", text)))
+    """The columns of a text on a terminal: East Asian letters take two, colours and accents none."""
+    plain = escaped(_COLOR.sub("", text))
+    if plain.isascii():
+        return len(plain)
+    letters = (letter for letter in plain if not unicodedata.combining(letter))
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in letters)
 
 
 def wrapped(text: str, width: int) -> list[str]:

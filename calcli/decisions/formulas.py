@@ -9,16 +9,7 @@ from collections.abc import Sequence
 
 from calcli import expressions as terms
 from calcli.decisions.conformal import SLACK, Thresholds
-from calcli.decisions.policy import (
-    DECISION,
-    ENDS,
-    AnyRule,
-    ClassRule,
-    GroupRule,
-    IntervalRule,
-    MatrixRule,
-    SetRule,
-)
+from calcli.decisions.policy import DECISION, ENDS, AnyRule, ClassRule, GroupRule, IntervalRule, MatrixRule, SetRule
 from calcli.errors import UsageError
 from calcli.expressions import MOST, Among, Condition, Every, Input, Missing, Some, Term, Terms
 

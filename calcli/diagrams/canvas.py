@@ -5,11 +5,12 @@ Which colour a role has, and whether there are any colours, is for the command l
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import groupby, zip_longest
 from typing import NamedTuple
 
-from calcli.diagrams.layout import cells, lines
+from calcli.diagrams.layout import lines
 
 BRAILLE = 0x2800
 DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
@@ -65,6 +66,14 @@ class Canvas:
 def width_of(line: Line) -> int:
     """How many columns a line takes."""
     return sum(cells(piece.text) for piece in line)
+
+
+def cells(text: str) -> int:
+    """How many columns a text takes: letters of East Asia take two, accents none."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
 
 
 def shortened(text: str, width: int) -> str:

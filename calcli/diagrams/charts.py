@@ -215,20 +215,6 @@ class AtThresholds:
         """
         return self.tp / self.rows - self.fp / self.rows * _share(self.thresholds, 1.0 - self.thresholds)
 
-    @property
-    def precision(self) -> FloatArray:
-        """NaN where nothing is yes."""
-        return _share(self.tp, self.tp + self.fp)
-
-    @property
-    def recall(self) -> FloatArray:
-        return _share(self.tp, self.tp + self.fn)
-
-    @property
-    def alerts(self) -> FloatArray:
-        """The share of the rows that are yes."""
-        return (self.tp + self.fp) / self.rows
-
     def to_json(self) -> dict[str, Json]:
         """The counts and costs by threshold."""
         arrays = {name: getattr(self, name) for name in ("thresholds", "tp", "fp", "fn", "tn", "cost")}
@@ -286,7 +272,12 @@ def _benefits(scores: Sequence[AtThresholds], marks: Mapping[str, float]) -> Cha
 
 
 def _rates(score: AtThresholds, marks: Mapping[str, float]) -> Chart:
-    rates = {"precision": score.precision, "recall": score.recall, "alerts": score.alerts}
+    yes = score.tp + score.fp
+    rates = {
+        "precision": _share(score.tp, yes),
+        "recall": _share(score.tp, score.tp + score.fn),
+        "alerts": yes / score.rows,
+    }
     tracks = [_track(name, score, rate, marks) for name, rate in rates.items()]
     return _chart(f"Precision, recall and alerts: {score.name}", "share", tracks, score, 1.0, marks)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 
 GLUE = "\N{NO-BREAK SPACE}"
@@ -18,14 +17,6 @@ _BETWEEN = re.compile(r"(?<=[a-z<=>]) (?=[<=>]|[0-9.])|(?<=[0-9]) (?=%)")
 def glued(text: str) -> str:
     """The text with spaces that do not break where a line must not end."""
     return _BETWEEN.sub(GLUE, text)
-
-
-def cells(text: str) -> int:
-    """How many columns of a terminal a text takes: letters of East Asia take two, accents none."""
-    if text.isascii():
-        return len(text)
-    letters = (letter for letter in text if not unicodedata.combining(letter))
-    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in letters)
 
 
 def lines(text: str, width: float, measure: Callable[[str], float]) -> list[str]:

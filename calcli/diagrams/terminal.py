@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 from calcli.diagrams.axis import Axis
-from calcli.diagrams.canvas import Canvas, Line, Piece, beside, in_letters, shortened, width_of, wrapped
+from calcli.diagrams.canvas import Canvas, Line, Piece, beside, cells, in_letters, shortened, width_of, wrapped
 from calcli.diagrams.captions import caption
 from calcli.diagrams.charts import Chart, curve_charts
 from calcli.diagrams.curves import SIDES, Curve, Point, axes, axis_of, error_text, fullest, rate_text, scale_text
-from calcli.diagrams.layout import cells
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 SHADES = {"over": "░", "under": "▒", "over-chance": "·", "under-chance": "·"}

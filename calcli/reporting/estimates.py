@@ -193,21 +193,15 @@ def _ends(entry: JsonObject, digits: int) -> str:
 
 def picture(report: Report) -> list[IntervalRow]:
     """The rows of the picture: estimates with the labels alone and the mean score; no differences."""
-    found = [
-        entry
-        for entry in entries(report)
-        if entry["method"] not in ("paired", _PROMISED) and entry["value"] is not None
-    ]
+    drawn = (entry for entry in entries(report) if entry["method"] not in ("paired", _PROMISED))
+    found = [entry for entry in drawn if entry["value"] is not None]
+    several = len({(one["system"], one["class"]) for one in found}) > 1
     shown = []
     for entry in found:
         where = "" if entry["group"] is None else " = ".join(map(str, next(iter(entry["group"].items()))))
-        several = len({(one["system"], one["class"]) for one in found}) > 1
         parts = [where or "all rows", *([_name(entry, found)] if several else [])]
-        alone = entry["labels_only"]
-        ends = (entry["value"], entry["lo"], entry["hi"])
-        shown.append(
-            IntervalRow(", ".join(parts), ends, (alone["value"], alone["lo"], alone["hi"]), entry["scores_mean"])
-        )
+        own, alone = ((one["value"], one["lo"], one["hi"]) for one in (entry, entry["labels_only"]))
+        shown.append(IntervalRow(", ".join(parts), own, alone, entry["scores_mean"]))
     return shown
 
 

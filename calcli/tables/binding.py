@@ -62,27 +62,15 @@ def bind(
     held_out_by: str | None = None,
     task: Task | None = None,
 ) -> Binding:
-    """Find the label, score, weight, node id and features of a table.
+    """Find the label, score, weight, node id and features of a table; flags take precedence.
 
-    Parameters
-    ----------
-    source, flags
-        The table, and the flags, which take precedence.
-    known
-        The binding of an artifact: its classes are fixed. Unless a flag names another column, its label and its score
-        are the only ones that are taken; its features always are.
-    need_label
-        Whether a table without labels is refused. If not, the labels are not read when `known` is given.
-    need_score
-        Whether there is a score. Rows without one, on which a model is trained or to which one is applied, need
-        features, and their label may be an amount.
-    features
-        Whether features are wanted; without them passes over the rows are saved, which tell ids from features and
-        infer the types of text files.
-    held_out_by
-        A column of groups or times: it is no feature unless ``--features`` names it.
-    task
-        Without a score, whether the label is a class or an amount; None decides by its values.
+    `known` is the binding of an artifact: its classes are fixed. Unless a flag names another column, its label and its
+    score are the only ones that are taken; its features always are. With `need_label` a table without labels is
+    refused; without it, labels are not read where an artifact is known. Rows without a score, on which a model is
+    trained or to which one is applied (not `need_score`), need features; the `task` says whether their label is a class
+    or an amount, None decides by its values. Without `features` passes over the rows are saved, which tell ids from
+    features and infer the types of text files. `held_out_by` is a column of groups or times, which is no feature unless
+    ``--features`` names it.
     """
     if flags.multi is not None:
         raise UsageError(

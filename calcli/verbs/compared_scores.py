@@ -93,14 +93,9 @@ def split_names(artifacts: Sequence[Given], columns: Sequence[str]) -> tuple[dic
             if name in places:
                 raise UsageError(f"two scores are named {name!r}", hint=f"try: {flag} NAME={place}")
             places[name] = place
-    names = list(places)
-    return (
-        {
-            name: places[name] if isinstance(one, str) else one
-            for name, one in zip(names[: len(artifacts)], artifacts, strict=True)
-        },
-        {name: places[name] for name in names[len(artifacts) :]},
-    )
+    pairs = zip(places.items(), artifacts, strict=False)  # columns follow
+    named = {name: place if isinstance(one, str) else one for (name, place), one in pairs}
+    return named, {name: place for name, place in places.items() if name not in named}
 
 
 def _split_name(flag: str, given: Given) -> tuple[str, str]:
@@ -142,15 +137,8 @@ def bind_scores(
         if binding.score != raw.score:
             column = _listed(binding.score.columns)
             notes.append(f"{name} reads the {binding.score.kind} in {column}")
-        artifact = ScoreSource(
-            "artifact",
-            None if model.path is None else as_text(model.path),
-            column,
-            model.method,
-            model.sha256,
-            model.fitted,
-        )
-        calibrator = model.calibrator
+        path, calibrator = None if model.path is None else as_text(model.path), model.calibrator
+        artifact = ScoreSource("artifact", path, column, model.method, model.sha256, model.fitted)
         scores.append(ComparedScore(name, artifact, binding, calibrator.predict, calibrator.whole_table))
     # Columns that are calibrated already.
     for name, column in columns.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -83,11 +82,8 @@ class DecideResult:
 
     def to_json(self) -> dict[str, Json]:
         """The object of the contract."""
-        calibrator: Mapping[str, object] = {
-            "path": None if self.model.path is None else as_text(self.model.path),
-            "method": self.model.method,
-            "sha256": self.model.sha256,
-        }
+        path = None if self.model.path is None else as_text(self.model.path)
+        calibrator = {"path": path, "method": self.model.method, "sha256": self.model.sha256}
         return as_json(
             {
                 "schema": SCHEMA,

@@ -182,7 +182,7 @@ def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult
             model = EnsembleModel(target, manifest, binding, None, trained.ensemble, trained.seen)
             if target is not None:
                 model = replace(model, manifest=store.write(target, manifest, model.states))
-            saved.finish()
+            saved.finished = True
     warnings: tuple[str, ...] = ()
     if user_model is not None and not user_model.posterior:
         warnings = (

@@ -9,9 +9,8 @@ from itertools import product
 
 import pytest
 
-from calcli.diagrams.canvas import Canvas, Line, shortened
+from calcli.diagrams.canvas import Canvas, Line, cells, shortened
 from calcli.diagrams.curves import Curve, Kind
-from calcli.diagrams.layout import cells
 from calcli.diagrams.terminal import TerminalStyle, abreast, draw
 from tests.support.curves import OVER, bars, line, rejection, sample, traced
 
