@@ -49,7 +49,6 @@ class Artifact:
 
     @property
     def state(self) -> State:
-        """The state of the calibrator."""
         if STATE not in self.states:
             raise ArtifactError(f"{self.path} holds no calibrator: no payload has the role {STATE!r}", hint=COPY_AGAIN)
         return self.states[STATE]

@@ -121,7 +121,6 @@ def option(
 
 
 def argument(metavar: str, help: str, default: Any = REQUIRED, *, kind: Any = str, **more: Any) -> Option:  # noqa: A002
-    """A positional argument."""
     more |= {"metavar": metavar, "help": help, "rich_help_panel": "Input"}
     return Option(metavar.strip("[].").lower(), (), kind, default, None, more)
 
@@ -243,7 +242,6 @@ def names_or_none(text: str | None) -> tuple[str, ...] | None:
 
 
 def count_or_auto(text: str) -> int | str:
-    """The number of bins, or ``auto``."""
     from calcli.numeric.bins import MOST_BINS
 
     if text == "auto":

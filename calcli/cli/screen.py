@@ -67,7 +67,6 @@ class Screen(NamedTuple):
 
     @property
     def prose(self) -> int:
-        """The width of prose."""
         return max(40, min(self.width, _WIDEST))
 
     def styled(self, code: str, text: str) -> str:

@@ -29,7 +29,6 @@ NOT_IN_TOP_K = -1.0
 
 
 def choose(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
-    """The policy that reaches the goal."""
     if not rows.mass.sum() > 0:
         raise DataError("the weights add up to zero: no row counts")
     if goal.costs is not None:

@@ -84,7 +84,6 @@ def _thresholds(found: Thresholds, column: str | None, groups: Sequence[str], sl
 
 
 def _of_group(column: str, groups: Sequence[str], values: Sequence[Term], unseen: Term) -> Term:
-    """The value of the row's group."""
     group = Input(column, "category")
     tests: list[Condition] = [
         Some((Missing(group), Among(group, ("",)))) if name == "" else Among(group, (name,)) for name in groups

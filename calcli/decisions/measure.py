@@ -89,7 +89,6 @@ def rates_of(rows: Rows, yes: Mask) -> dict[str, Number]:
 
 
 def share_of(rows: Rows, chosen: Mask) -> Number:
-    """The share of the rows that are chosen."""
     return rates_of(rows, chosen)["positive-rate"]
 
 

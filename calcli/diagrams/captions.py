@@ -46,7 +46,6 @@ class Caption(NamedTuple):
 
 
 def caption(curve: Curve) -> Caption:
-    """The caption of a curve."""
     if not curve.points:
         return Caption("nothing", "No data", ": there are no rows")
     if curve.kind == "rejection":

@@ -216,7 +216,6 @@ class AtThresholds:
         return self.tp / self.rows - self.fp / self.rows * _share(self.thresholds, 1.0 - self.thresholds)
 
     def to_json(self) -> dict[str, Json]:
-        """The counts and costs by threshold."""
         arrays = {name: getattr(self, name) for name in ("thresholds", "tp", "fp", "fn", "tn", "cost")}
         return {"score": self.name} | {name: None if one is None else one.tolist() for name, one in arrays.items()}
 

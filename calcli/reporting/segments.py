@@ -31,7 +31,6 @@ _BESIDE = ("by NAME", "the mean prediction of another score on the same rows")
 
 
 def entries(report: Report, score: str) -> Sequence[Any]:
-    """The segments that were found in a score."""
     return [entry for entry in report.segments if entry["score"] == score]
 
 
@@ -87,7 +86,6 @@ def _table(score: str, found: Sequence[Any]) -> Table:
 
 
 def terms(report: Report) -> list[Pair]:
-    """The meaning of the columns."""
     if not report.segments:
         return []
     return [*_TERMS, *([_BESIDE] if len(report.segment_search) > 1 else [])]

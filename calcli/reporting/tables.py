@@ -90,7 +90,6 @@ class Findings(NamedTuple):
 
     @classmethod
     def of_report(cls, report: Report) -> Findings:
-        """The numbers of a report."""
         groups: dict[str, tuple[int, int]] = {}
         for entry in report.groups:
             if entry["score"] == RAW:

@@ -335,7 +335,6 @@ def _of_both(binding: JsonObject, rate: float) -> dict[str, float]:
 
 
 def gates(report: Report) -> Iterator[Gate]:
-    """The outcome of each gate."""
     for gate in (cast("JsonObject", gate) for gate in report.gates):
         failures = []
         for failure in gate["failed"]:

@@ -41,7 +41,6 @@ def text(sentence: str) -> str:
 
 
 def paragraph(sentence: str, kind: str = "") -> str:
-    """A paragraph of a sentence or two."""
     return f"<p{_class(kind)}>{text(sentence)}</p>\n"
 
 
@@ -66,7 +65,6 @@ def table(shown: Table, *, caption: str = "") -> str:
 
 
 def terms(pairs: Iterable[tuple[str, str]]) -> str:
-    """A list of terms and their meanings."""
     entries = "".join(f"<dt>{text(term)}</dt><dd>{text(meaning)}</dd>\n" for term, meaning in pairs)
     return f"<dl>\n{entries}</dl>\n" if entries else ""
 

@@ -222,7 +222,6 @@ class Resampling:
     groups: IntArray | None = None
 
     def replicate(self, scored: Sequence[Scored], chosen: Sequence[MetricSpec], options: Options) -> Bootstrap:
-        """The metrics of replicates of the rows."""
         from calcli.metrics.bootstrap import bootstrap
 
         return bootstrap(scored, chosen, options, self.replicates, seed=self.seed, groups=self.groups)
@@ -291,7 +290,6 @@ def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> tuple[d
 
 
 def raw_candidate(batch: Batch, name: str = RAW, source: ScoreSource | None = None) -> Candidate:
-    """The raw score of these rows."""
     source, prob = source or ScoreSource("raw"), raw_probabilities(batch)
     return Candidate(name, source, prob, odds=raw_odds(batch), ranks=batch.ranks)
 
@@ -331,7 +329,6 @@ def report_on(
     chosen: str | None = None,
     warnings: Sequence[ReportWarning] = (),
 ) -> Report:
-    """The report of a verb."""
     return Report(
         command=command,
         version=VERSION,
@@ -386,7 +383,6 @@ def units_fact(units: SamplingUnits | None) -> dict[str, Json] | None:
 
 
 def class_weights(labels: LabelArray, weight: FloatArray | None, classes: int) -> FloatArray:
-    """The total weight of each class."""
     return totals(labels, weight, classes)
 
 

@@ -104,7 +104,6 @@ def _some_rows(source: Source, binding: Binding, unit: str | None) -> tuple[Batc
 
 
 def note_on_names(names: Sequence[str]) -> list[str]:
-    """A note on integers that are read as categories."""
     if not names:
         return []
     what = "is read as a category" if len(names) == 1 else "are read as categories"

@@ -125,7 +125,6 @@ def scan_table(table: pa.Table, name: str) -> Part:
 
 
 def refuse_empty(file: LocalFile) -> None:
-    """Refuse a file of no bytes."""
     if file.path.stat().st_size == 0:
         raise DataError(f"{file.name} is empty", hint="was it cut off while it was written?")
 

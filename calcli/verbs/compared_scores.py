@@ -300,7 +300,6 @@ class EvaluateRequest(RowsRequest):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The curves of the report."""
         if self.every_curve:
             return PAGE_KINDS
         return ("reliability", "rejection") if self.rejection else ("reliability",)

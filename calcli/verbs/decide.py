@@ -81,7 +81,6 @@ class DecideResult:
     scores: tuple[AtThresholds, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """The object of the contract."""
         path = None if self.model.path is None else as_text(self.model.path)
         calibrator = {"path": path, "method": self.model.method, "sha256": self.model.sha256}
         return as_json(

@@ -342,7 +342,6 @@ class _Evaluation:
         return None
 
     def _no_sums(self, scores: Sequence[ComparedScore], options: Options) -> SummedScores:
-        """The sums over no rows."""
         return SummedScores.nothing(
             [score.name for score in scores],
             class_names(scores[0].binding),
