@@ -11,7 +11,6 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from functools import partialmethod
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from calcli.reporting.typesetting import GLUE
@@ -69,12 +68,24 @@ class Screen(NamedTuple):
     def prose(self) -> int:
         return max(40, min(self.width, _WIDEST))
 
+    def bold(self, text: str) -> str:
+        return self.styled("1", text)
+
+    def dim(self, text: str) -> str:
+        return self.styled("2", text)
+
+    def good(self, text: str) -> str:
+        return self.styled("32", text)
+
+    def bad(self, text: str) -> str:
+        return self.styled("1;31", text)
+
+    def doubtful(self, text: str) -> str:
+        return self.styled("33", text)
+
     def styled(self, code: str, text: str) -> str:
         """The text in a colour, which it gets when `fit` has escaped what the text has of its own."""
         return f"{_OURS}{code}m{text}{_OURS}0m" if self.color and text else text
-
-    bold, dim = partialmethod(styled, "1"), partialmethod(styled, "2")
-    good, bad, doubtful = partialmethod(styled, "32"), partialmethod(styled, "1;31"), partialmethod(styled, "33")
 
     def fit(self, lines: Iterable[str]) -> str:
         """Lines as they are written, in the encoding's letters: control codes of names are escaped, then coloured."""

@@ -60,10 +60,7 @@ class Rate:
 
     def sums(self, counts: Counts) -> tuple[FloatArray, FloatArray]:
         """The weight of the hits, and that of all rows that the rate is about."""
-        hits, of = (
-            np.sum([getattr(counts, name) for name in names], axis=0, dtype=np.float64)
-            for names in (self.hits, self.of)
-        )
+        hits, of = (np.array([getattr(counts, name) for name in names]).sum(axis=0) for names in (self.hits, self.of))
         return hits, of
 
     def rows(self, yes: Mask, positive: Mask) -> tuple[Mask, Mask]:
