@@ -77,7 +77,7 @@ class Block:
         return len(self.parts), self.slope
 
     @property
-    def arrays(self) -> tuple[FloatArray, ...]:
+    def arrays(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         """What a step changes, with an axis of classes, of one where there are two."""
         wide = (len(self.values), -1)
         return (
