@@ -56,7 +56,7 @@ to luck. The best of all methods by itself reaches it in five."""
 TWICE = 0.85
 """The share of this evidence that is enough as a mean over two deals of the rows into folds. One deal of calibrated
 scores adds -0.7 nats with a standard deviation of 1.2, and half of this variance is luck of the folds. Of calibrated
-scores 1.2 in 100 are changed, with real features as many; more would be gained by less, and fewer changed by more."""
+scores 1.7 in 100 are changed, with real features 1.2; more would be gained by less, and fewer changed by more."""
 
 FEW = 2000
 """Up to so many rows, what one deal leaves undecided is dealt again: more rows have less luck, and cost more."""
