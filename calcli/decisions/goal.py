@@ -253,8 +253,7 @@ class DecisionGoal:
     @property
     def matrix(self) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]:
         """The actions, and the cost of each by class."""
-        if self.costs is None:
-            raise ValueError("there is no matrix of costs")
+        assert self.costs is not None
         for cost in chain(*self.costs[1]):
             if not 0.0 <= cost <= MOST_COST:
                 raise UsageError(f"--costs has {cost:g}: a cost is from 0 to {MOST_COST:g}")

@@ -201,7 +201,6 @@ class Encoded(Checked):
 
     @property
     def good(self) -> Batch:
-        """The rows that are not bad."""
         return self.batch if self.bad is None else self.batch.take(~self.bad)
 
 

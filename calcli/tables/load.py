@@ -12,13 +12,11 @@ from calcli.errors import DataError
 from calcli.tables.arrays import join_columns
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Tally, score_values
+from calcli.tables.labels import LOOKED_AT
 from calcli.tables.passes import Reading, read_rows
 from calcli.tables.paths import reading
 from calcli.tables.scales import Scale
 from calcli.tables.source import Source
-
-LOOKED_AT = 10_000
-"""The number of rows that show the scale of scores."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +51,16 @@ def load(
     bad_rows: Literal["fail", "null"] = "fail",
     label: bool = True,
     check_scale: bool = True,
-    few_labels: bool = False,
 ) -> Loaded:
     """All good rows as one batch, read in chunks; only the bound columns are held.
 
     Labels and weights are read with `label` only; without `features` a row of two classes costs 24 bytes. With the
     `bad_rows` ``fail`` a table with bad rows is refused, with ``null`` they are dropped and counted. `check_scale`
-    refuses logits that look like probabilities, and the reverse. With `few_labels` rows may lack their labels.
+    refuses logits that look like probabilities, and the reverse.
     """
     tally = Tally(source, keep_going=bad_rows == "null")
     scale = Scale(binding.score) if check_scale and binding.score.columns else None
-    wanted = Reading([binding], [scale], features=features, label=label, few_labels=few_labels)
+    wanted = Reading([binding], [scale], features=features, label=label)
     batch = join_batches([batch for (batch,), _ in read_rows(tally, wanted)])
     return Loaded(tally, binding, batch, tally.row_numbers)
 

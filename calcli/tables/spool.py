@@ -162,7 +162,6 @@ class Spool:
         return copy
 
     def clear(self) -> None:
-        """Delete the temporary files."""
         if self._remove is not None:
             self._remove()
         self._folder = self._remove = None

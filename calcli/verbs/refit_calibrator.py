@@ -41,10 +41,7 @@ from calcli.places import Url, folder
 from calcli.reports.conditions import Guard
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.groups import score_warnings
-from calcli.reports.measuring import (
-    raw_probabilities,
-    report_on,
-)
+from calcli.reports.measuring import raw_probabilities, report_on
 from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags, OtherTableError
