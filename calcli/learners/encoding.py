@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Column, FloatArray, IntArray
+from calcli.learners.k_means import k_means
 from calcli.numeric.bins import totals
 from calcli.numeric.seeded import row_keys, stream
 from calcli.state import State, pack_texts, unpack_texts
@@ -215,8 +216,8 @@ def centroids(
 ) -> dict[int, FloatArray]:
     """For each of the counts the centroids of so many clusters, or of as many as there are distinct points.
 
-    Points are on a grid (see `on_grid`), and so are the centroids. ``kmeans`` is Lloyd's, once, from k-means++
-    (scikit-learn); ``ward`` is agglomerative, cut at the count (SciPy), and counts each distinct point once.
+    Points are on a grid (see `on_grid`), and so are the centroids. ``kmeans`` is Lloyd's, once, from k-means++;
+    ``ward`` is agglomerative, cut at the count (SciPy), and counts each distinct point once.
     """
     points, weight = _distinct(points, weight, _ROWS[clustering], seed)
     if clustering == "ward":
@@ -234,13 +235,8 @@ def _distinct(points: FloatArray, weight: FloatArray, most: int, seed: int) -> t
 def _k_means(points: FloatArray, weight: FloatArray, count: int, seed: int) -> FloatArray:
     if len(points) <= count:
         return points
-    from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits
-
     draw = int(stream(seed, "k-means").integers(2**31))
-    with threadpool_limits(1):  # threads would add up in an order of their own
-        fitted = KMeans(count, n_init=1, random_state=draw, algorithm="lloyd").fit(points, sample_weight=weight)
-    return np.rint(np.asarray(fitted.cluster_centers_, dtype=np.float64))
+    return np.rint(k_means(points, weight, count, draw))
 
 
 def _ward(points: FloatArray, weight: FloatArray, counts: Sequence[int]) -> dict[int, FloatArray]:

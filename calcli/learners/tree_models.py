@@ -77,7 +77,7 @@ class CatBoostTrees:
 
     def leaves(self, features: Mapping[str, Column]) -> IntArray:
         with catboost.refusals("find leaves"):
-            indices = self.model.calc_leaf_indexes(self._pool(features), thread_count=threads())
+            indices = self.model.calc_leaf_indexes(self._pool(features), thread_count=1)
         return np.asarray(indices, dtype=np.int64)
 
     def importances(self) -> FloatArray:

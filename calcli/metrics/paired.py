@@ -50,6 +50,10 @@ _ALONE = 1e-6
 _FURTHEST = 1e6
 """Ends of intervals are looked for within so many standard errors."""
 
+_STEP = 0.03
+_BEYOND = _STEP * (np.arange(400) + 0.5)
+"""Where the density of what is found is added up, in standard errors above what was."""
+
 
 class Paired(NamedTuple):
     """A difference with its interval and two-sided p-value; None where the rows do not determine them.
@@ -307,23 +311,32 @@ def widened(found: Paired, variance: float) -> Paired:
     return Paired(value, value - below, value + above, p)
 
 
-def given_at_least(found: Paired, least: float) -> Paired:
+def given_at_least(found: Paired, least: float, luck: float = 0.0) -> Paired:
     """The interval of a mean that is only looked at because it was found to be `least` or more.
 
     The normal distribution cut off at `least` takes the place of the whole one (Lee et al. 2016). A mean that is found
     far above has the interval that it had; one just above may well be much less, or nothing.
+
+    With `luck` it was not this mean that had to be so much, but one that differs from it by chance, with this standard
+    deviation: the cut is blurred (Tian & Taylor 2018). The other was looked at because this one was small, so that this
+    may as well be unlucky: the upper end stays.
     """
     from scipy.optimize import brentq
-    from scipy.special import log_ndtr
+    from scipy.special import log_ndtr, logsumexp
 
     if found.value is None or found.lo is None or found.hi is None or found.lo == found.hi:
         return found
     value = found.value
+    cut = least if luck else min(value, least)
 
     def tail(mean: float, error: float) -> float:
         """The probability of at least what was found, if this were the mean."""
-        beyond = (mean - min(value, least)) / error
-        return math.exp(log_ndtr((mean - value) / error) - log_ndtr(beyond))
+        if not luck:
+            return math.exp(log_ndtr((mean - value) / error) - log_ndtr((mean - cut) / error))
+        beyond = value + error * _BEYOND
+        density = log_ndtr((beyond - cut) / luck) - np.square((beyond - mean) / error) / 2.0
+        share = logsumexp(density) + math.log(_STEP / math.sqrt(2.0 * math.pi))
+        return math.exp(min(0.0, share - log_ndtr((mean - cut) / math.hypot(error, luck))))
 
     def mean_of(probability: float, error: float) -> float:
         width = 10.0 * error
@@ -334,7 +347,7 @@ def given_at_least(found: Paired, least: float) -> Paired:
         return float(brentq(lambda mean: tail(mean, error) - probability, value - width, value + 10.0 * error))
 
     below, above = (value - found.lo) / Z975, (found.hi - value) / Z975
-    hi = max(value, mean_of(0.975, above))  # an interval has in it what was found
+    hi = found.hi if luck else max(value, mean_of(0.975, above))  # an interval has in it what was found
     return Paired(value, mean_of(0.025, below), hi, min(1.0, 2.0 * tail(0.0, below)))
 
 

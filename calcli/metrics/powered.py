@@ -20,13 +20,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
-from calcli.metrics.paired import Z975, Paired, Powers, by_powers
+from calcli.metrics.paired import Z975, Paired, Powers, by_powers, unit_sums
 from calcli.numeric.binomial import exact_interval, score_interval
 from calcli.numeric.bins import totals
 
@@ -99,6 +99,12 @@ class Sample:
     alike: bool = False
     """Whether all rows have the same weight, though entries have not."""
 
+    score: FloatArray | None = None
+    """The mean score of every entry; None for scores that only rank."""
+
+    items: IntArray | None = None
+    """The item of every row, where another system has judged the same items."""
+
     def __len__(self) -> int:
         return len(self.stand_in)
 
@@ -111,6 +117,12 @@ class Sample:
     def weights(self) -> FloatArray:
         """The weight of every row."""
         return np.ones(len(self)) if self.weight is None else self.weight
+
+    @property
+    def scores_mean(self) -> float | None:
+        """The mean of the scores as they are."""
+        weight = self.weights
+        return None if self.score is None or not weight.any() else float(self.score @ weight / weight.sum())
 
     @property
     def drawn(self) -> FloatArray:
@@ -127,12 +139,9 @@ class Sample:
         """The sample of some of the rows."""
         place = np.cumsum(inside) - 1
         kept = inside[self.labelled]
-        every = {name: getattr(self, name) for name in ("stand_in", "weight", "strata", "units", "counts")}
-        some = {name: getattr(self, name) for name in ("value", "held_out", "label_prob")}
-        parts: dict[str, Any] = {
-            **{name: None if part is None else part[inside] for name, part in every.items()},
-            **{name: None if part is None else part[kept] for name, part in some.items()},
-        }
+        cuts = dict.fromkeys(("stand_in", "weight", "strata", "units", "counts", "score", "items"), inside)
+        cuts |= dict.fromkeys(("value", "held_out", "label_prob"), kept)
+        parts = {name: part[cut] for name, cut in cuts.items() if (part := getattr(self, name)) is not None}
         if self.moments is not None:
             parts["moments"] = {order: sums[inside] for order, sums in self.moments.items()}
         return replace(self, labelled=place[self.labelled[kept]], **parts)
@@ -189,6 +198,9 @@ class Powered:
     spread: float
     """The variance of a label."""
 
+    items: IntArray | None = None
+    """The item of each row, as the sample has it."""
+
 
 def powered(sample: Sample) -> Powered:
     """The mean label of all rows, from the labels and the scores; at least one row has a label."""
@@ -201,20 +213,8 @@ def powered(sample: Sample) -> Powered:
     labels = len(sample.labelled)
     worth = None if not enough or found.size <= 0.0 else labels * found.size / alone.size
     value = float(whole.value or 0.0)
-    return Powered(
-        rows=sample.rows,
-        labels=labels,
-        value=value,
-        lo=whole.lo,
-        hi=whole.hi,
-        labels_only=bare,
-        worth=worth,
-        scale=scale,
-        influence=found.influence,
-        slope=found.slope,
-        residual=found.residual,
-        spread=share.spread,
-    )
+    more = (found.influence, found.slope, found.residual, share.spread, sample.items)
+    return Powered(sample.rows, labels, value, whole.lo, whole.hi, bare, worth, scale, *more)
 
 
 class _Estimate(NamedTuple):
@@ -268,44 +268,34 @@ class LabelShares:
         return float(self.each @ np.square(self.sample.value - self.mean))
 
     @property
-    def equal(self) -> bool:
-        """Whether every row stands for itself, and counts the same."""
-        sample = self.sample
-        plain = (sample.weight is None or sample.alike) and sample.label_prob is None and sample.strata is None
-        return plain and sample.units is None
+    def doubt(self) -> float:
+        """The variance of the mean of 0/1 labels, kept off 0."""
+        labels = len(self.each)
+        rate = min(max(self.mean, 0.5 / labels), 1.0 - 0.5 / labels)
+        return rate * (1.0 - rate) / labels
 
-    def _within(self, values: FloatArray) -> FloatArray:
-        """The values less the mean of their stratum."""
-        held = self.mass > 0
-        mean = np.zeros(len(self.mass))
-        mean[held] = totals(self.stratum, self.each * values, len(self.mass))[held] / self.mass[held]
-        return values - mean[self.stratum]
+    def _means(self, values: FloatArray) -> FloatArray:
+        """The mean of the values in each stratum."""
+        sums = totals(self.stratum, self.each * values, len(self.mass))
+        return np.divide(sums, self.mass, out=np.zeros(len(sums)), where=self.mass > 0)
 
     def slope(self) -> float:
         """lambda: the regression of labels on their stand-ins, a little less; of rates between 0 and 1."""
-        sample, labels = self.sample, len(self.each)
-        stand_in = self._within(sample.held_out)
-        square, product = float(self.each @ stand_in**2), float(self.each @ (stand_in * self._within(sample.value)))
-        if not sample.rate:
+        stand_in, value = (one - self._means(one)[self.stratum] for one in (self.sample.held_out, self.sample.value))
+        square, product = float(self.each @ stand_in**2), float(self.each @ (stand_in * value))
+        if not self.sample.rate:
             return product / square if square > 0.0 else 0.0
-        least = 0.5 / labels
-        rate = min(max(self.mean, least), 1.0 - least)
-        return min(max(product / (square + _RIDGE * rate * (1.0 - rate) / labels), 0.0), 1.0)
+        return min(max(product / (square + _RIDGE * self.doubt), 0.0), 1.0)
 
     def estimate(self, scale: float) -> _Estimate:
         """The estimate with this lambda."""
         sample = self.sample
-        middle = float(self.of_all @ sample.stand_in) if scale else 0.0
-        residual = sample.value - scale * (sample.held_out - middle) if scale else sample.value
-        value, about = float(self.each @ residual), self._within(residual)
-        influence = self.of_all * (scale * (sample.stand_in - middle)) if scale else np.zeros(len(sample))
+        middle = float(self.of_all @ sample.stand_in)
+        residual = sample.value - scale * (sample.held_out - middle)
+        value, means = float(self.each @ residual), self._means(residual)
+        about = residual - means[self.stratum]
+        influence = self.of_all * (scale * (sample.stand_in - middle))
         if sample.strata is not None:
-            means = np.divide(
-                totals(self.stratum, self.each * residual, len(self.mass)),
-                self.mass,
-                out=np.zeros(len(self.mass)),
-                where=self.mass > 0,
-            )
             influence += self.of_all * (means[sample.strata] - value)
         influence[sample.labelled] += self.each * about
         slope = scale / float(sample.weights.sum())
@@ -322,9 +312,7 @@ class LabelShares:
         spread = self.spread * labels / max(labels - 1.0, 1.0)
         if not self.sample.rate:
             return spread / variance if variance > 0.0 else float(labels)
-        least = 0.5 / labels
-        rate = min(max(self.mean, least), 1.0 - least)
-        prior = _PSEUDO * rate * (1.0 - rate) / labels
+        prior = _PSEUDO * self.doubt
         return (spread + prior) / (variance + prior * float(self.each @ self.each))
 
     def interval(self, found: _Estimate) -> Interval:
@@ -336,8 +324,10 @@ class LabelShares:
         if count < FEWEST:
             rows = min(found.size, float(count))
             return Interval(value, *exact_interval(value * rows, rows))
+        # Rows that stand for themselves, and count the same, need no degrees of freedom.
+        drawn_alike = sample.label_prob is None and sample.strata is None and sample.units is None
         quantile = Z975
-        if not self.equal and found.powers.fourth > 0.0:
+        if not (drawn_alike and (sample.weight is None or sample.alike)) and found.powers.fourth > 0.0:
             from scipy.special import stdtrit
 
             quantile = float(stdtrit(found.powers.freedom(float(count)), 0.975))
@@ -352,30 +342,23 @@ class LabelShares:
         return by_powers(found.value, powers._replace(square=widened), powers.units)
 
 
-def difference(one: Powered, other: Powered, units: IntArray, influence: FloatArray) -> Paired:
+def difference(one: Powered, other: Powered) -> Paired:
     """The estimate of one system less that of another, over the same items; p is that of no difference.
 
     The ends are those of both estimates, squared and added with the correlation that the items give them (Newcombe
     1998), so that they keep the skewness of rates.
-
-    Parameters
-    ----------
-    one, other
-        The two estimates.
-    units
-        The item of each row, of those of both systems.
-    influence
-        Of each row, with the sign of its system: first those of one, then those of the other.
     """
     value = one.value - other.value
     if one.lo is None or one.hi is None or other.lo is None or other.hi is None:
         return Paired(value, None, None, None)
-    size = int(units.max(initial=-1)) + 1
-    mine = totals(units[: one.rows], influence[: one.rows], size)
-    its = totals(units[one.rows :], influence[one.rows :], size)
+    assert one.items is not None
+    assert other.items is not None
+    cut = len(one.items)
+    influence = np.zeros((2, cut + len(other.items)))
+    influence[0, :cut], influence[1, cut:] = one.influence, other.influence
+    mine, its = unit_sums(np.concatenate([one.items, other.items]), *influence)
     scale = math.sqrt(float(mine @ mine) * float(its @ its))
-    # The influence of the other system has the sign of the difference.
-    common = -float(mine @ its) / scale if scale > 0.0 else 0.0
+    common = float(mine @ its) / scale if scale > 0.0 else 0.0
     below, above = (
         math.sqrt(max(a * a + b * b - 2.0 * common * a * b, 0.0))
         for a, b in ((one.value - one.lo, other.hi - other.value), (one.hi - one.value, other.value - other.lo))

@@ -193,9 +193,24 @@ class MethodSelection:
         return Chosen(pool.POOL, self._weigh(None), IDENTITY, "")
 
     def least_gain(self, chosen: Chosen) -> float:
-        """By how much the mean log-loss had to be lower: what the pool had to spare less than it is."""
-        nats = self._gain(self.predicted(chosen)).nats - self._evidence.nats + self._least
-        return nats / (len(self.labels) if self.weight is None else float(self.weight.sum()))
+        """By how much the mean log-loss had to be lower, by these folds or on the mean over two deals.
+
+        It is what the pool had to spare less than what the chosen method gains by these folds.
+        """
+        asked = self._asked if self.again is None else TWICE * self._asked
+        return (self._gain(self.predicted(chosen)).nats - self._evidence.nats + asked) / self._total_weight
+
+    @property
+    def luck(self) -> float:
+        """The standard deviation by which the mean gain over two deals differs from that by these folds."""
+        if self.again is None:
+            return 0.0
+        between = log_loss(self._pooled, self.labels) - log_loss(self.again._pooled, self.labels)
+        return Evidence.of(between, self.weight, self._units).error / 2.0 / self._total_weight
+
+    @property
+    def _total_weight(self) -> float:
+        return len(self.labels) if self.weight is None else float(self.weight.sum())
 
     def _gain(self, prob: FloatArray) -> Evidence:
         gain = log_loss(self.prob[IDENTITY], self.labels) - log_loss(prob, self.labels)
@@ -310,6 +325,9 @@ class Selection:
     least_gain: float | None
     """How much a method had to lower the mean log-loss to be chosen; None where nothing was."""
 
+    luck: float
+    """By what standard deviation the mean over two deals, which had to, differs from that; 0 where one was decisive."""
+
 
 def select(
     recipe: Recipe, batch: Batch, *, seed: int, listener: Listener, sides: SideInputs = NO_SIDE_INPUTS
@@ -360,7 +378,8 @@ def select(
     kept = fitted if rows is batch else None
     least = None if pooled or chosen.name == IDENTITY else contest.least_gain(chosen)
     predicted = contest.predicted(chosen)
-    return Selection(choice, fitted.spec, params, kept, holdout, compared, predicted, splits.folds, least)
+    folded = splits.folds
+    return Selection(choice, fitted.spec, params, kept, holdout, compared, predicted, folded, least, contest.luck)
 
 
 def _predicted(outcomes: Sequence[Outcome]) -> dict[str, FloatArray]:

@@ -83,6 +83,9 @@ class FitOutcome:
     least_gain: float | None = None
     """How much it had to lower the mean log-loss to be selected."""
 
+    luck: float = 0.0
+    """The standard deviation by which the mean over two deals into folds, which then had to, differs from that."""
+
     folds: Folds | None = None
     """Of the held-out rows, where several calibrators have predicted them."""
 
@@ -127,7 +130,7 @@ class FitOutcome:
         chosen_by = (self.spec.name, RAW, "nll") == (one.score, one.versus, one.metric)
         if self.least_gain is None or not chosen_by or one.value is None or one.lo is None or one.hi is None:
             return one
-        found = given_at_least(Paired(-one.value, -one.hi, -one.lo, one.p), self.least_gain)
+        found = given_at_least(Paired(-one.value, -one.hi, -one.lo, one.p), self.least_gain, self.luck)
         return one if found.lo is None or found.hi is None else replace(one, lo=-found.hi, hi=-found.lo, p=found.p)
 
     def warnings(self, differences: Sequence[Difference]) -> tuple[ReportWarning, ...]:
@@ -221,6 +224,7 @@ class _Task:
             prob=prob,
             folds=selected.folds,
             least_gain=selected.least_gain if self.post_processing.prior_ratio is None else None,
+            luck=selected.luck,
         )
 
     def with_method(self, spec: MethodSpec) -> FitOutcome:

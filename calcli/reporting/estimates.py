@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from calcli.diagrams.svg import IntervalRow
 from calcli.reporting.facts import JsonObject, Pair
@@ -85,20 +85,16 @@ def _planned(plan: JsonObject) -> Iterator[str]:
 
 
 def _estimated(entry: JsonObject, found: Sequence[JsonObject], metric: str) -> str:
-    digits = _digits([entry])
-    alone = entry["labels_only"]
+    digits, mean, worth = _digits([entry]), entry["scores_mean"], entry["worth"]
     what = f"The {metric}" if len(found) == 1 else f"{_name(entry, found)}: the {metric}"
     said = f"{what} is {_with_ends(entry, digits)}"
-    mean = entry["scores_mean"]
     if mean is not None and entry["lo"] is not None:
-        inside = entry["lo"] <= mean <= entry["hi"]
-        said += f"; the mean score, {number(mean, digits)}, is {'within' if inside else 'not within'} that interval"
-    if entry["worth"] is None:
-        return f"{said}."
-    more = (
-        f"The {entry['labels']:,} labels are worth {entry['worth']:,.0f}: alone they say {_with_ends(alone, digits)}."
-    )
-    return f"{said}. {more}"
+        inside = "within" if entry["lo"] <= mean <= entry["hi"] else "not within"
+        said += f"; the mean score, {number(mean, digits)}, is {inside} that interval"
+    if worth is not None:
+        alone = _with_ends(entry["labels_only"], digits)
+        said += f". The {entry['labels']:,} labels are worth {worth:,.0f}: alone they say {alone}"
+    return f"{said}."
 
 
 def _compared(entry: JsonObject) -> str:
@@ -118,12 +114,24 @@ def _compared(entry: JsonObject) -> str:
 
 
 def _with_ends(entry: JsonObject, digits: int) -> str:
-    ends = "" if entry["lo"] is None else f" ({number(entry['lo'], digits)} to {number(entry['hi'], digits)})"
-    return f"{number(entry['value'], digits)}{ends}"
+    ends = _ends(entry, digits)
+    return f"{number(entry['value'], digits)}{ends and f' ({ends})'}"
+
+
+def _ends(entry: JsonObject, digits: int) -> str:
+    return "" if entry["lo"] is None else f"{number(entry['lo'], digits)} to {number(entry['hi'], digits)}"
 
 
 def _digits(found: Sequence[JsonObject]) -> int:
-    return decimals([entry[key] for entry in found for key in ("value", "lo", "hi") if entry[key] is not None])
+    return decimals([end for entry in found for end in _interval(entry) if end is not None])
+
+
+def _interval(entry: JsonObject) -> tuple[Any, Any, Any]:
+    return entry["value"], entry["lo"], entry["hi"]
+
+
+def _several(found: Sequence[JsonObject]) -> bool:
+    return len({(one["system"], one["class"]) for one in found}) > 1
 
 
 def _name(entry: JsonObject, found: Sequence[JsonObject]) -> str:
@@ -134,46 +142,43 @@ def _name(entry: JsonObject, found: Sequence[JsonObject]) -> str:
     return " ".join(parts) or "all rows"
 
 
+def _where(entry: JsonObject) -> tuple[str | None, str | None]:
+    """The column and the value of its group."""
+    return (None, None) if entry["group"] is None else next(iter(entry["group"].items()))
+
+
 def tables(report: Report) -> Iterator[Table]:
     """The estimates over all rows, then those of the groups of each column."""
     found = entries(report)
-    if not found:
-        return
-    if found[0]["method"] == _PROMISED:
+    if found and found[0]["method"] == _PROMISED:
         yield _promised(report)
         return
-    places = dict.fromkeys(None if entry["group"] is None else next(iter(entry["group"])) for entry in found)
-    for by in places:
-        inside = [entry for entry in found if (None if entry["group"] is None else next(iter(entry["group"]))) == by]
-        yield _table("" if by is None else f"By {by}", inside, by)
+    for by in dict.fromkeys(_where(entry)[0] for entry in found):
+        yield _table(by, [entry for entry in found if _where(entry)[0] == by])
 
 
-def _table(title: str, found: Sequence[JsonObject], by: str | None) -> Table:
-    digits = _digits(found)
+def _table(by: str | None, found: Sequence[JsonObject]) -> Table:
     header = ["", "estimate", "95 % interval", "labels alone", "95 % interval", "mean score", "rows", "labels", "worth"]
-    rows = []
+    digits, rows = _digits(found), []
     for entry in found:
         name = _name(entry, found)
         if by is not None:
-            of = "null" if entry["group"][by] is None else str(entry["group"][by])
-            several = len({(one["system"], one["class"]) for one in found}) > 1
-            name = f"{of}, {name}" if several else of
-        alone = entry["labels_only"] or {"value": None, "lo": None, "hi": None}
-        worth = "" if entry["worth"] is None else f"{entry['worth']:,.0f}"
+            group = str(entry["group"][by] if entry["group"][by] is not None else "null")
+            name = f"{group}, {name}" if _several(found) else group
+        alone, mean, worth = entry["labels_only"], entry["scores_mean"], entry["worth"]
         rows.append(
             [
                 name,
                 number(entry["value"], digits),
                 _ends(entry, digits),
-                number(alone["value"], digits) if alone["value"] is not None else "",
-                _ends(alone, digits),
-                "" if entry["scores_mean"] is None else number(entry["scores_mean"], digits),
+                *(("", "") if alone is None else (number(alone["value"], digits), _ends(alone, digits))),
+                "" if mean is None else number(mean, digits),
                 f"{entry['rows']:,}",
                 f"{entry['labels']:,}",
-                worth,
+                "" if worth is None else f"{worth:,.0f}",
             ]
         )
-    return Table(title, header, rows)
+    return Table("" if by is None else f"By {by}", header, rows)
 
 
 def _promised(report: Report) -> Table:
@@ -184,23 +189,14 @@ def _promised(report: Report) -> Table:
     return Table("", ["", "promised", "95 % interval"], rows)
 
 
-def _ends(entry: JsonObject, digits: int) -> str:
-    if entry["lo"] is None or entry["hi"] is None:
-        return ""
-    return f"{number(entry['lo'], digits)} to {number(entry['hi'], digits)}"
-
-
 def picture(report: Report) -> list[IntervalRow]:
     """The rows of the picture: estimates with the labels alone and the mean score; no differences."""
-    drawn = (entry for entry in entries(report) if entry["method"] not in ("paired", _PROMISED))
-    found = [entry for entry in drawn if entry["value"] is not None]
-    several = len({(one["system"], one["class"]) for one in found}) > 1
+    found = [one for one in entries(report) if one["method"] not in ("paired", _PROMISED) and one["value"] is not None]
     shown = []
     for entry in found:
-        where = "" if entry["group"] is None else " = ".join(map(str, next(iter(entry["group"].items()))))
-        parts = [where or "all rows", *([_name(entry, found)] if several else [])]
-        own, alone = ((one["value"], one["lo"], one["hi"]) for one in (entry, entry["labels_only"]))
-        shown.append(IntervalRow(", ".join(parts), own, alone, entry["scores_mean"]))
+        where = "all rows" if entry["group"] is None else " = ".join(map(str, _where(entry)))
+        name = f"{where}, {_name(entry, found)}" if _several(found) else where
+        shown.append(IntervalRow(name, _interval(entry), _interval(entry["labels_only"]), entry["scores_mean"]))
     return shown
 
 
@@ -212,9 +208,7 @@ LONG_COUNTS = ("rows", "labels", "worth", "method", "p", "better", "reason")
 def long_rows(report: Report) -> list[list[str | float | int | None]]:
     rows = []
     for entry in entries(report):
-        by, group = (None, None) if entry["group"] is None else next(iter(entry["group"].items()))
-        alone = entry["labels_only"] or {}
-        row = [entry["system"], entry["class"], by, group, *(entry[key] for key in ("value", "lo", "hi"))]
-        row += [*(alone.get(key) for key in ("value", "lo", "hi")), entry["scores_mean"]]
+        alone = (None, None, None) if entry["labels_only"] is None else _interval(entry["labels_only"])
+        row = [entry["system"], entry["class"], *_where(entry), *_interval(entry), *alone, entry["scores_mean"]]
         rows.append([*row, *(entry[key] for key in LONG_COUNTS)])
     return rows

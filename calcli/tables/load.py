@@ -51,17 +51,16 @@ def load(
     bad_rows: Literal["fail", "null"] = "fail",
     label: bool = True,
     check_scale: bool = True,
-    few_labels: bool = False,
 ) -> Loaded:
     """All good rows as one batch, read in chunks; only the bound columns are held.
 
     Labels and weights are read with `label` only; without `features` a row of two classes costs 24 bytes. With the
     `bad_rows` ``fail`` a table with bad rows is refused, with ``null`` they are dropped and counted. `check_scale`
-    refuses logits that look like probabilities, and the reverse. With `few_labels` rows may lack their labels.
+    refuses logits that look like probabilities, and the reverse.
     """
     tally = Tally(source, keep_going=bad_rows == "null")
     scale = Scale(binding.score) if check_scale and binding.score.columns else None
-    wanted = Reading([binding], [scale], features=features, label=label, few_labels=few_labels)
+    wanted = Reading([binding], [scale], features=features, label=label)
     batch = join_batches([batch for (batch,), _ in read_rows(tally, wanted)])
     return Loaded(tally, binding, batch, tally.row_numbers)
 

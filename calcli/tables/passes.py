@@ -272,9 +272,13 @@ class LocalTable:
     def run(self, gathering: Pass[Total]) -> Passed[Total]:
         wanted, total = gathering.reading(), gathering.start()
         tally = self.tally if wanted.judged else Tally(self.tally.source, keep_going=True)
-        for batches, others in read_rows(tally, wanted):
+        for batches, others in self.chunks(tally, wanted):
             total = gathering.add(total, batches, others)
         return Passed(total, tally, wanted.scales)
+
+    def chunks(self, tally: Tally, wanted: Reading) -> Iterator[GoodRows]:
+        """The good rows, in order."""
+        return read_rows(tally, wanted)
 
     def count_units(self, column: str, flag: str) -> int:
         found = self.tally.source.typed([column]).select(pl.col(column).n_unique(), missing=pl.col(column).null_count())

@@ -52,7 +52,7 @@ class EstimateRequest(RowsRequest):
     allow_null
         Let a gate pass where its number is not defined.
     engine, master
-        As for `apply`; a cluster has only sums over the rows without labels.
+        As for `apply`; on a cluster no rows are chosen.
     """
 
     data: Data
@@ -75,15 +75,14 @@ class EstimateRequest(RowsRequest):
     master: str | None = None
 
     @property
-    def whole_for(self) -> str | None:
-        """A flag that needs all rows at once, if there is one."""
-        needs = {
-            "--versus": self.versus,
-            "--prior-shift": self.prior_shift,
-            "--width": self.width,
-            "--choose": self.choose,
-        }
-        return next((flag for flag, given in needs.items() if given is not None), None)
+    def every_row(self) -> bool:
+        """Whether all rows are held, and not only those with labels."""
+        return (self.prior_shift, self.width, self.choose) != (None, None, None)
+
+    @property
+    def tie(self) -> str | None:
+        """The column by which rows depend on each other: the unit, or the item that two systems have judged."""
+        return self.item if self.resample_by is None else self.resample_by
 
     def check(self) -> None:
         """Refuse what does not go together."""
@@ -96,8 +95,8 @@ class EstimateRequest(RowsRequest):
             raise UsageError("--label-prob and --strata both say how labels were drawn", hint="give one of them")
         if (self.choose is None) != (self.output is None):
             raise UsageError("--choose N and -o FILE belong together", hint="add the other one")
-        if self.choose is not None and self.versus is not None:
-            raise UsageError("--choose is for the rows of one system", hint="leave out --versus")
+        if self.versus is not None and (self.choose, self.prior_shift) != (None, None):
+            raise UsageError("--choose and --prior-shift are for the rows of one system", hint="leave out --versus")
         if self.prior_shift is not None and self.artifact is None:
             raise UsageError("--prior-shift estimate needs a calibrator", hint="add --with ARTIFACT")
         if self.task == "regression" and self.artifact is not None:

@@ -1,54 +1,48 @@
-"""The samples of a table from two passes over it: its labelled rows, and sums over all others.
+"""The samples of the systems that judged a table: their labelled rows, and sums over all others.
 
-The first pass collects the labelled rows, on which calibrators are fitted. The second one maps every other row through
-them, and adds up products of powers of its weight and of its stand-in: estimates and intervals need no more of rows
-without a label. Sums are kept apart by group, stratum and unit. Units are known by a hash; where there are too many,
-those without a label share buckets at random, which changes no variance (see `calcli.metrics.gathered`).
+A first pass collects the labelled rows, on which calibrators are fitted; where a plan or a promise is asked for, it
+collects all. A second one maps every other row through the calibrators, and adds up products of powers of its weight
+and of its stand-in: estimates and intervals need no more of rows without a label. Sums are kept apart by group, stratum
+and unit; those of two systems by the item that both have judged. Units and items are known by a hash; where there are
+too many, those without a label share buckets at random, which changes no variance (see `calcli.metrics.gathered`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import comb
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray
-from calcli.errors import UsageError
+from calcli.errors import DataError, UsageError
 from calcli.metrics.gathered import UNITS
-from calcli.metrics.powered import ORDERS, Moments, Sample
+from calcli.metrics.powered import ORDERS, Sample
 from calcli.models.calibrator import CalibratorModel
 from calcli.numeric.bins import totals
-from calcli.reports.groups import as_numbers, comparable, distinct_groups, group_codes, group_names
-from calcli.reports.measuring import facts_of
+from calcli.reports.groups import group_names
 from calcli.state import Json
-from calcli.tables.binding_types import Binding
-from calcli.tables.passes import ClusterTable, LocalTable, Pass, Reading
-from calcli.tables.paths import reading
-from calcli.tables.scales import Scale
+from calcli.tables.checks import Tally
+from calcli.tables.load import join_batches
+from calcli.tables.passes import ClusterTable, GoodRows, LocalTable, Pass, Reading, read_rows
 from calcli.tables.source import Source
 from calcli.verbs.estimate_request import EstimateRequest
 from calcli.verbs.judged_rows import (
-    Judged,
-    LabelledRows,
+    Labelled,
+    Reader,
+    RowPass,
+    Rows,
     StandIns,
     bound,
-    check_drawn,
-    check_strata,
+    distinct,
     is_labelled,
-    judgement,
-    samples_of,
+    labels_of,
+    rated_names,
     score_columns,
-    shares,
-    values_of_labels,
 )
-
-MOST_LABELS = 20_000_000
-"""At most so many labelled rows are held."""
 
 MOST_UNITS = 1 << 18
 """Up to so many sums are kept apart by unit; of more, those of rows without labels share buckets."""
@@ -60,215 +54,206 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 """The golden ratio in 64 bits: numbers of the same size, times this, lie far apart."""
 
 
-def judged_sums(
-    table: LocalTable | ClusterTable, request: EstimateRequest, model: CalibratorModel | None
-) -> Judged | None:
-    """The samples of a table, and the facts about it; None where no row has a label."""
-    example = table.example(request.flags, None if model is None else model.binding, request.by)
-    binding = table.with_weight_scale(bound(example, request, model))
-    if binding.label is None:
-        return None
-    rows = _Rows(example.name, binding, model, request, {one: _distinct(example, one) for one in request.by})
-    for name, flag in rows.asked:
-        comparable(example, name, flag)
-    units: dict[str, Json] | None = None
-    if (column := request.resample_by) is not None:
-        units = {"column": column, "count": table.count_units(column, "--resample-by"), "in_order": False}
-    # The labelled rows, and what stands in for their labels.
-    passed = table.run(LabelPass(rows))
-    if not passed.total.parts:
-        return None
-    labelled = passed.total.labelled(rows)
-    known = labelled.known
-    stand_ins = known.stand_ins(request.seed, rate=not binding.regression)
-    every = stand_ins.of(known.odds)
-    # Sums over all other rows.
-    centres = [float(one.mean()) for one in every]
-    cells = table.run(CellPass(rows, stand_ins, centres, labelled.strata, labelled.unit_values)).total.compact()
-    if (stratum := request.strata) is not None and (cells.keys[:, len(request.by)] < 0).any():
-        check_strata(stratum, table.count_units(stratum, "--strata"), known.strata)
-    samples, means, keys = _together(rows, labelled, stand_ins, every, centres, cells)
-    facts = facts_of(example, binding, passed.count.facts, shares(known.value, known.weights, binding))
-    facts = replace(facts, weight_sum=float(samples[0].weights.sum()), units=units)
-    by = {name: (group_names(one), keys[place]) for place, (name, one) in enumerate(rows.distinct.items())}
-    return Judged(example.name, binding, facts, samples, None if rows.ranks else means, by)
+class AtOnce(LocalTable):
+    """A table whose rows are one chunk, for calibrators that need all of them at once."""
+
+    def chunks(self, tally: Tally, wanted: Reading) -> Iterator[GoodRows]:
+        rows = list(read_rows(tally, wanted))
+        yield [join_batches([batch for (batch,), _ in rows])], pl.concat([others for _, others in rows])
 
 
-def _together(
-    rows: _Rows,
-    labelled: _Labelled,
-    stand_ins: StandIns,
-    every: Sequence[FloatArray],
-    centres: Sequence[float],
-    cells: Cells,
-) -> tuple[tuple[Sample, ...], list[FloatArray], list[IntArray]]:
-    """The sample for each class with its mean scores, and the columns of the entries' keys.
+@dataclass(frozen=True)
+class System:
+    """One system, and those of the rows which it has judged that are held."""
 
-    `every` are the stand-ins of the labelled rows as they are of others.
-    """
-    known, request = labelled.known, rows.request
-    keys = [np.concatenate(pair) for pair in zip(labelled.key, cells.keys.T, strict=True)]
-    entries = [
-        _Entries.of(known.weights, prob, stand_in, sums, centre, cells.orders)
-        for prob, stand_in, sums, centre in zip(
-            score_columns(labelled.prob), every, np.split(cells.sums[1:], len(every)), centres, strict=True
+    table: LocalTable | ClusterTable
+    source: Source
+    """The table, or a small one with the same columns."""
+
+    reader: Reader
+    rows: Rows | None
+    """The rows that have labels, or all where a plan or a promise needs them; None where there are none."""
+
+    counts: tuple[int, int, int]
+    """How many rows the table has, bad ones, and normalised ones."""
+
+    units: Mapping[str, Json] | None
+    """The units of the table, as a report has them."""
+
+    name: str = ""
+    """Empty where there is one system only."""
+
+    value: object = None
+    """The value of `versus` in its rows; None where all rows of the table are its own."""
+
+    @classmethod
+    def read(cls, table: LocalTable | ClusterTable, request: EstimateRequest, model: CalibratorModel | None) -> System:
+        """The system that has judged a whole table."""
+        if isinstance(table, LocalTable) and model is not None and model.calibrator.whole_table:
+            table = AtOnce(table.tally)
+        columns = [*request.by, *([] if request.versus is None else [request.versus])]
+        source = table.example(request.flags, None if model is None else model.binding, columns)
+        binding = table.with_weight_scale(bound(source, request, model))
+        reader, unit = Reader.of(source, binding, request, model), request.resample_by
+        units: dict[str, Json] | None = None
+        if unit is not None:
+            units = {"column": unit, "count": table.count_units(unit, "--resample-by"), "in_order": False}
+        if request.item is not None:
+            table.count_units(request.item, "--id")
+        passed = table.run(RowPass(reader, request.every_row or (model is not None and binding.label is None)))
+        rows = Rows.joined(passed.total) if passed.total else None
+        return cls(table, source, reader, rows, passed.count.facts, units)
+
+    def labelled(self) -> Labelled:
+        """Its rows that have labels."""
+        rows = None if self.rows is None else self.rows.taken(self.rows.labelled)
+        if rows is None or not len(rows):
+            raise DataError(
+                f"no row of {self.source.name}{self.named} has a label",
+                hint="label some rows, drawn at random (--choose N -o FILE draws them), or add --with ARTIFACT",
+            )
+        return Labelled.of(rows, self.reader)
+
+    @property
+    def named(self) -> str:
+        """The system in messages about its rows."""
+        return f" of system {self.name!r}" if self.name else ""
+
+
+def told_apart(tables: Sequence[System]) -> list[System]:
+    """The systems of two tables, of two values of a column, or the only one, by their names."""
+    first, request = tables[0], tables[0].reader.request
+    if len(tables) > 1:
+        item = str(request.item)
+        one, other = (table.source.typed([item]).collect_schema()[item] for table in tables)
+        if one != other:
+            raise DataError(f"--id: {item!r} is {one} in one table and {other} in the other")
+        names = [table.source.stem or table.source.name for table in tables]
+        names = names if names[0] != names[1] else ["first", "second"]
+        return [replace(table, name=name) for table, name in zip(tables, names, strict=True)]
+    if request.versus is None:
+        return [first]
+    values = distinct(first.source, request.versus, "--versus")
+    if len(values) != 2 or values.null_count():
+        raise UsageError(
+            f"--versus: the column {request.versus!r} has {len(values)} values, and two systems are compared",
+            hint="keep the rows of two systems",
         )
-    ]
+    held, systems = first.rows, []
+    for name, value in zip(group_names(values), values, strict=True):
+        rows = None if held is None else held.taken(first.reader.of_system(held.others, value))
+        systems.append(replace(first, rows=rows, name=str(name), value=value))
+    return systems
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One system, with a sample of its rows for each class."""
+
+    system: System
+    classes: Sequence[str | None]
+    """The classes whose rates are estimated: of two the positive one; None for amounts."""
+
+    labelled: Rows
+    samples: Sequence[Sample]
+    stand_ins: StandIns
+    groups: Mapping[str, tuple[tuple[str | None, ...], IntArray]]
+    """For each column of groups their names, and the group of each entry of a sample."""
+
+
+def judged(systems: Sequence[System]) -> list[Judged]:
+    """The samples of each system, with sums over the rows of all."""
+    known, request = [system.labelled() for system in systems], systems[0].reader.request
+    ties = None if request.tie is None else np.unique(np.concatenate([one.key[-1] for one in known]))
+    passes = [CellPass.of(place, *pair, ties) for place, pair in enumerate(zip(systems, known, strict=True))]
+    cells, *others = [system.table.run(gathering).total for system, gathering in zip(systems, passes, strict=True)]
+    for other in others:
+        cells += other
+    cells.compact()
+    found = [_judged(*parts, cells) for parts in zip(systems, known, passes, strict=True)]
+    if len(found) == 2:
+        _check_items(request, found, apart=not cells.pooled)
+    return found
+
+
+def _judged(system: System, known: Labelled, gathering: CellPass, cells: Cells) -> Judged:
+    """The samples of one system, from its labelled rows and its cells."""
+    reader, rows, inside = gathering.reader, known.rows, cells.keys[:, 0] == gathering.place
+    request, rate, count = reader.request, not reader.binding.regression, len(rows)
+    keys = [np.concatenate(pair) for pair in zip(known.key, cells.keys[inside, 1:].T, strict=True)]
+    strata = None if known.strata is None else keys[len(request.by)]
+    if strata is not None and known.strata is not None and (strata < 0).any():
+        total = system.table.count_units(str(request.strata), "--strata")
+        raise DataError(
+            f"--strata: {total - len(known.strata):,} of the {total:,} values of {request.strata!r} have no labelled "
+            f"row{system.named}",
+            hint="label some rows of each, or leave out --strata",
+        )
+    # Labelled rows are entries of their own.
+    sums = np.concatenate([gathering.sums(rows, np.arange(count), count), cells.sums[:, inside]], axis=1)
     shared: dict[str, Any] = {
-        "labelled": np.arange(len(known.value)),
-        "weight": entries[0].weight,
+        "labelled": np.arange(count),
         "label_prob": known.label_prob,
-        "strata": None if known.strata is None else keys[len(request.by)],
-        "units": None if known.units is None else np.unique(keys[-1], return_inverse=True)[1],
-        "counts": np.concatenate([np.ones(len(known.value)), cells.sums[0]]),
-        "alike": rows.binding.weight is None or rows.binding.weight_kind == "counts",
+        "strata": strata,
+        "units": None if request.resample_by is None else np.unique(keys[-1], return_inverse=True)[1],
+        "items": None if request.item is None else keys[-1],
+        "counts": sums[0],
+        "alike": reader.binding.weight is None or reader.binding.weight_kind == "counts",
+        "rate": rate,
     }
-    samples = samples_of(known, stand_ins, [one.stand_in for one in entries], shared)
-    if known.units is None:
-        samples = tuple(replace(one, moments=more.moments) for one, more in zip(samples, entries, strict=True))
-    return samples, [one.mean for one in entries], keys
+    samples = []
+    several = len(gathering.centres) > 1
+    of_classes = zip(gathering.centres, np.split(sums[1:], len(gathering.centres)), strict=True)
+    for place, (centre, part) in enumerate(of_classes):
+        index = place if several else 1  # of two classes the positive one
+        value = (rows.value == index).astype(np.float64) if rate else rows.value
+        entries = _entries(part, centre, gathering.orders, ranks=reader.ranks)
+        samples.append(Sample(value=value, held_out=gathering.stand_ins.held_out[place], **entries, **shared))
+    groups = {name: (group_names(one), keys[place]) for place, (name, one) in enumerate(reader.groups.items())}
+    classes = rated_names(reader.binding) if rate else (None,)
+    return Judged(system, classes, rows, samples, gathering.stand_ins, groups)
 
 
-def _distinct(source: Source, column: str) -> pl.Series:
-    """The groups of a column in their order."""
-    with reading(source.name):
-        values = comparable(source, column, "--by").unique().collect(engine="streaming").to_series()
-    return distinct_groups(values, column)
+def _entries(sums: FloatArray, centre: float, orders: Sequence[tuple[int, int]], *, ranks: bool) -> dict[str, Any]:
+    """The columns of a sample of one class, from the sums of its entries with stand-ins less `centre`."""
+    powers = dict(zip(orders, sums[1:], strict=True))
+    weight = powers[1, 0]
+    score, gap = (
+        np.divide(one, weight, out=np.zeros(len(weight)), where=weight > 0) for one in (sums[0], powers[1, 1])
+    )
+    moments = {
+        (power, order): sum(comb(order, k) * (-gap) ** (order - k) * powers[power, k] for k in range(order + 1))
+        for power, order in orders
+    }
+    return {
+        "weight": weight,
+        "stand_in": centre + gap,
+        "score": None if ranks else score,
+        "moments": moments if orders == ORDERS else None,
+    }
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """How the rows of a table are read, and to which sums they belong."""
-
-    name: str
-    binding: Binding
-    model: CalibratorModel | None
-    request: EstimateRequest
-    distinct: Mapping[str, pl.Series]
-    """The groups of each column."""
-
-    @property
-    def asked(self) -> list[tuple[str, str]]:
-        """The columns that flags name, beside those of groups, and the flags."""
-        asked = self.request
-        named = ((asked.strata, "--strata"), (asked.resample_by, "--resample-by"), (asked.label_prob, "--label-prob"))
-        return [(column, flag) for column, flag in named if column is not None]
-
-    @property
-    def ranks(self) -> bool:
-        """Whether scores only rank."""
-        return self.model is None and self.binding.score.kind == "rank"
-
-    def reading(self, scale: Scale | None, *, judged: bool) -> Reading:
-        others = list(dict.fromkeys([*self.request.by, *(column for column, _ in self.asked)]))
-        features = self.binding.regression or (self.model is not None and self.model.needs_features)
-        return Reading([self.binding], [scale], others, features, judged=judged, few_labels=True)
-
-    def key(self, others: pl.DataFrame, strata: pl.Series | None) -> list[IntArray]:
-        """The group of each row in each column, its stratum, and its unit, which is a hash."""
-        key = [group_codes(others[column], one) for column, one in self.distinct.items()]
-        if self.request.strata is not None and strata is not None:
-            key.append(group_codes(others[self.request.strata], strata))
-        if self.request.resample_by is not None:
-            key.append((others[self.request.resample_by].hash().to_numpy() >> np.uint64(1)).astype(np.int64))
-        return key
-
-
-@dataclass(frozen=True)
-class _Labelled:
-    """The rows that have labels."""
-
-    known: LabelledRows
-    prob: FloatArray
-    """The scores as they are."""
-
-    strata: pl.Series | None
-    """The strata in their order."""
-
-    key: Sequence[IntArray]
-    """The columns of each row's key."""
-
-    @property
-    def unit_values(self) -> IntArray | None:
-        """The units that have labels; None without units."""
-        return None if self.known.units is None else np.unique(self.key[-1])
-
-
-_Part: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-"""Of some rows what is calibrated, the score as it is, the label, and the weight."""
-
-
-@dataclass(slots=True)
-class LabelTotal:
-    """The labelled rows so far, and their other columns."""
-
-    parts: list[_Part] = field(default_factory=list)
-    others: list[pl.DataFrame] = field(default_factory=list)
-
-    def __iadd__(self, other: LabelTotal) -> Self:
-        for part, others in zip(other.parts, other.others, strict=True):
-            self.add(part, others)
-        return self
-
-    def add(self, part: _Part, others: pl.DataFrame) -> None:
-        """Add rows."""
-        self.parts.append(part)
-        self.others.append(others)
-        if sum(len(odds) for odds, *_ in self.parts) > MOST_LABELS:
-            raise UsageError(f"more than {MOST_LABELS:,} rows have labels", hint="their mean needs no estimate")
-
-    def labelled(self, rows: _Rows) -> _Labelled:
-        """These rows, once they are all there."""
-        odds, prob, value, weight = (np.concatenate(part) for part in zip(*self.parts, strict=True))
-        others, asked = pl.concat(self.others), rows.request
-        drawn = None if asked.label_prob is None else as_numbers(others[asked.label_prob], "--label-prob")
-        check_drawn(asked.label_prob, drawn)
-        strata = None if asked.strata is None else others[asked.strata].drop_nulls().unique().sort()
-        key, by = rows.key(others, strata), len(asked.by)
-        unit = None if asked.resample_by is None else others[asked.resample_by].rank("dense").to_numpy()
-        known = LabelledRows(odds, value, weight, drawn, None if strata is None else key[by], unit, key[:by])
-        return _Labelled(known, prob, strata, key)
-
-
-@dataclass(frozen=True)
-class LabelPass(Pass[LabelTotal]):
-    """Collects the rows that have labels."""
-
-    rows: _Rows
-
-    def reading(self) -> Reading:
-        binding = self.rows.binding
-        scale = Scale(binding.score) if binding.score.columns else None
-        return self.rows.reading(scale, judged=True)
-
-    def start(self) -> LabelTotal:
-        return LabelTotal()
-
-    def add(self, total: LabelTotal, batches: Sequence[Batch], others: pl.DataFrame) -> LabelTotal:
-        (batch,) = batches
-        labelled = is_labelled(batch)
-        if labelled.any():
-            some, others = _some(batch, others, labelled)
-            prob, odds = judgement(some, self.rows.model, self.rows.name)
-            total.add((odds, prob, values_of_labels(some), some.weights), others)
-        return total
-
-
-def _some(batch: Batch, others: pl.DataFrame, mask: NDArray[np.bool_]) -> tuple[Batch, pl.DataFrame]:
-    """Some of the rows of a chunk."""
-    if mask.all():
-        return batch, others
-    return batch.take(mask), others.filter(mask) if others.width else others
+def _check_items(request: EstimateRequest, found: Sequence[Judged], *, apart: bool) -> None:
+    """Refuse items that are in one system only, or twice in one, which is seen where all are kept `apart`."""
+    ties = [np.asarray(one.samples[0].items) for one in found]
+    for one, tie in zip(found, ties, strict=True):
+        twice = one.samples[0].rows - len(np.unique(tie))
+        if request.resample_by is None and apart and twice:
+            raise DataError(
+                f"--id: {request.item!r} repeats in {twice:,} rows of one system",
+                hint="an item has one row for each system: remove the others",
+            )
+    if not len(np.intersect1d(ties[0], ties[1])):
+        raise DataError(f"--id: no value of {request.tie!r} is in both systems", hint="name the column that both share")
 
 
 @dataclass(slots=True)
 class Cells:
-    """Sums over rows without labels, by key: the groups of a row, its stratum and its unit.
+    """Sums over rows without labels, by key: the system of a row, its groups, its stratum, and its unit or item.
 
-    The sums are the number of rows, and for each class those of the score and of `orders`.
+    The sums are the number of rows, and for each class those of the score and of powers.
     """
 
-    orders: Sequence[tuple[int, int]]
     keys: IntArray
     """The key of each cell, shape (cells, columns)."""
 
@@ -293,8 +278,8 @@ class Cells:
         if sum(len(part) for part, _ in self.waiting) > len(self.keys) + MOST_UNITS:
             self.compact()
 
-    def compact(self) -> Cells:
-        """These cells, each once."""
+    def compact(self) -> None:
+        """Have each cell once."""
         if self.waiting:
             keys, sums = zip((self.keys, self.sums), *self.waiting, strict=True)
             self._merge(np.concatenate(keys), np.concatenate(sums, axis=1))
@@ -305,7 +290,6 @@ class Cells:
             unit = self.keys[:, -1]
             unit = np.where(np.isin(unit, self.labelled), unit, unit % buckets)
             self._merge(np.column_stack([self.keys[:, :-1], unit]), self.sums)
-        return self
 
     def _merge(self, keys: IntArray, sums: FloatArray) -> None:
         first, place = _places(keys)
@@ -317,7 +301,7 @@ def _places(keys: IntArray) -> tuple[IntArray, IntArray]:
     if not keys.shape[1]:
         return np.zeros(min(len(keys), 1), dtype=np.int64), np.zeros(len(keys), dtype=np.int64)
     mixed = np.zeros(len(keys), dtype=np.uint64)
-    for column in keys.T:
+    for column in keys.T[::-1]:  # the system last, so that equal systems have their cells, and roundings, in one order
         mixed = mixed * _ODD + column.astype(np.uint64)
     _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
     return first, place
@@ -325,41 +309,66 @@ def _places(keys: IntArray) -> tuple[IntArray, IntArray]:
 
 @dataclass(frozen=True)
 class CellPass(Pass[Cells]):
-    """Adds up the rows that have no labels."""
+    """Adds up the rows of one system that have no labels."""
 
-    rows: _Rows
+    reader: Reader
+    place: int
+    """The place of the system."""
+
+    system: object
+    """The value of `versus` in its rows; None for all rows."""
+
     stand_ins: StandIns
     centres: Sequence[float]
     """For each class a stand-in from which others are measured, so that no large numbers are subtracted."""
 
     strata: pl.Series | None
-    units: IntArray | None
-    """The units with labels; None without units."""
+    ties: IntArray | None
+    """The units or items with labels; None without any."""
+
+    @classmethod
+    def of(cls, place: int, system: System, known: Labelled, ties: IntArray | None) -> CellPass:
+        """The pass over the rows of a system, by its labelled rows."""
+        reader = system.reader
+        stand_ins = known.stand_ins(reader.request.seed, rate=not reader.binding.regression)
+        centres = [float(one.mean()) for one in stand_ins.of(known.rows.odds)]
+        return cls(reader, place, system.value, stand_ins, centres, known.strata, ties)
+
+    @property
+    def orders(self) -> Sequence[tuple[int, int]]:
+        """The powers that are summed: the first ones of units, which are squared as a whole."""
+        return ORDERS if self.reader.request.resample_by is None else ((1, 0), (1, 1))
 
     def reading(self) -> Reading:
-        return self.rows.reading(None, judged=False)
+        return self.reader.reading(judged=False)
 
     def start(self) -> Cells:
-        orders = ORDERS if self.units is None else ((1, 0), (1, 1))
-        columns = len(self.rows.distinct) + (self.strata is not None) + (self.units is not None)
-        sums = np.zeros((1 + len(self.centres) * (1 + len(orders)), 0))
-        return Cells(orders, np.zeros((0, columns), dtype=np.int64), sums, self.units)
+        columns = 1 + len(self.reader.groups) + (self.strata is not None) + (self.ties is not None)
+        sums = np.zeros((1 + len(self.centres) * (1 + len(self.orders)), 0))
+        return Cells(np.zeros((0, columns), dtype=np.int64), sums, self.ties)
 
     def add(self, total: Cells, batches: Sequence[Batch], others: pl.DataFrame) -> Cells:
-        bare = ~is_labelled(batches[0])
-        if not bare.any():
-            return total
-        batch, others = _some(batches[0], others, bare)
-        prob, odds = judgement(batch, self.rows.model, self.rows.name)
-        key = self.rows.key(others, self.strata)
-        keys = np.column_stack(key) if key else np.zeros((len(batch), 0), dtype=np.int64)
-        first, place = _places(keys)
-        sums = [totals(place, None, len(first))]
-        for score, stand_in, centre in zip(score_columns(prob), self.stand_ins.of(odds), self.centres, strict=True):
-            sums.append(totals(place, score if batch.weight is None else score * batch.weight, len(first)))
-            sums += _powers(batch.weight, stand_in - centre, total.orders, place, len(first))
-        total.add(keys[first], np.stack(sums))
+        (batch,) = batches
+        mask = ~is_labelled(labels_of(batch), batch.weights)
+        if self.system is not None:
+            mask &= self.reader.of_system(others, self.system)
+        if mask.any():
+            rows = self.reader.rows(batch, others, mask)
+            key = self.reader.key(rows.others, self.strata)
+            keys = np.column_stack(key) if key else np.zeros((len(rows), 0), dtype=np.int64)
+            first, place = _places(keys)
+            system = np.full(len(first), self.place)
+            total.add(np.column_stack([system, keys[first]]), self.sums(rows, place, len(first)))
         return total
+
+    def sums(self, rows: Rows, place: IntArray, count: int) -> FloatArray:
+        """The sums over the rows with each of `count` places."""
+        sums = [totals(place, None, count)]
+        parts = zip(score_columns(rows.prob), self.stand_ins.of(rows.odds), self.centres, strict=True)
+        for score, stand_in, centre in parts:
+            sums.append(totals(place, score if rows.weight is None else score * rows.weight, count))
+            sums += _powers(rows.weight, stand_in - centre, self.orders, place, count)
+        return np.stack(sums)
 
 
 def _powers(
@@ -377,39 +386,3 @@ def _powers(
         found = [total(*[gap] * order) for order in range(orders[-1][1] + 1)]
         return [found[order] for _, order in orders]
     return [total(*[weight] * power, *[gap] * order) for power, order in orders]
-
-
-@dataclass(frozen=True, slots=True)
-class _Entries:
-    """The entries of a sample of one class: labelled rows, then cells."""
-
-    weight: FloatArray
-    stand_in: FloatArray
-    mean: FloatArray
-    """The mean score of each."""
-
-    moments: Moments
-
-    @classmethod
-    def of(
-        cls,
-        weights: FloatArray,
-        prob: FloatArray,
-        stand_in: FloatArray,
-        sums: FloatArray,
-        centre: float,
-        orders: Sequence[tuple[int, int]],
-    ) -> Self:
-        """From weights, scores and stand-ins of labelled rows, and sums over cells, with stand-ins less `centre`."""
-        powers = dict(zip(orders, sums[1:], strict=True))
-        weight = powers[1, 0]
-        score, gap = (
-            np.divide(one, weight, out=np.zeros(len(weight)), where=weight > 0) for one in (sums[0], powers[1, 1])
-        )
-        moments = {}
-        for power, order in orders:
-            about = sum(comb(order, k) * (-gap) ** (order - k) * powers[power, k] for k in range(order + 1))
-            row = np.zeros(len(prob)) if order else weights**power
-            moments[power, order] = np.concatenate([row, about])
-        whole = np.concatenate([weights, weight]), np.concatenate([stand_in, centre + gap])
-        return cls(*whole, np.concatenate([prob, score]), moments)

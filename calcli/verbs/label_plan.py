@@ -9,7 +9,7 @@ weighs by it is right whatever the score is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
@@ -18,15 +18,18 @@ import polars as pl
 from calcli.batch import FloatArray, IntArray
 from calcli.errors import DataError, UsageError
 from calcli.metrics.paired import Z975
-from calcli.metrics.powered import Powered, Sample
+from calcli.metrics.powered import Powered, powered
+from calcli.models.held_out import Mask
 from calcli.numeric.binomial import score_interval
 from calcli.numeric.bins import totals
 from calcli.numeric.seeded import stream
-from calcli.reports.groups import numbers
+from calcli.reports.groups import as_numbers
 from calcli.state import Json
+from calcli.tables.passes import LocalTable
 from calcli.tables.sink import write
 from calcli.verbs.estimate_request import EstimateRequest
-from calcli.verbs.judged_rows import JudgedRows
+from calcli.verbs.judged_rows import Rows, score_columns
+from calcli.verbs.judged_sums import Judged, System
 
 COLUMN = "label_prob"
 """The column that `choose` adds."""
@@ -48,12 +51,12 @@ class Variances(NamedTuple):
     """The variance of a label."""
 
     @classmethod
-    def of(cls, sample: Sample, found: Powered) -> Variances:
+    def of(cls, stand_in: FloatArray, found: Powered, *, rate: bool) -> Variances:
         """From labels: as the scores say, so scaled that they are right on average."""
-        each = sample.stand_in * (1.0 - sample.stand_in) if sample.rate else np.zeros(len(sample))
+        each = stand_in * (1.0 - stand_in) if rate else np.zeros(len(stand_in))
         mean = float(each.mean())
-        each = each * (found.residual / mean) if mean > 0.0 else np.full(len(sample), found.residual)
-        return cls(found.value if sample.rate else None, each, found.spread)
+        each = each * (found.residual / mean) if mean > 0.0 else np.full(len(stand_in), found.residual)
+        return cls(found.value if rate else None, each, found.spread)
 
     @classmethod
     def promised(cls, prob: FloatArray) -> Variances:
@@ -74,17 +77,15 @@ class Variances(NamedTuple):
 
 def inclusion(size: FloatArray, count: float) -> FloatArray:
     """Probabilities in proportion to `size`, none above 1, that add up to `count`."""
-    prob = np.zeros(len(size))
-    open_ = size > 0
-    left = min(count, float(open_.sum()))
-    while open_.any() and left > 0:
-        prob[open_] = size[open_] * (left / size[open_].sum())
-        above = open_ & (prob >= 1.0)
-        if not above.any():
-            break
+    some = size > 0
+    prob, left = np.zeros(len(size)), min(count, float(some.sum()))
+    above = some
+    while some.any() and left > 0 and above.any():
+        prob[some] = size[some] * (left / size[some].sum())
+        above = some & (prob >= 1.0)
         prob[above] = 1.0
-        open_ &= ~above
-        left = min(count, float((size > 0).sum())) - float((prob[~open_] >= 1.0).sum())
+        some &= ~above
+        left -= float(above.sum())
     return np.minimum(prob, 1.0)
 
 
@@ -96,7 +97,7 @@ def draw(prob: FloatArray, rng: np.random.Generator) -> IntArray:
     return np.sort(order[np.floor(ends + 1e-9) > np.floor(before + 1e-9)])
 
 
-def sizes(each: FloatArray, weight: FloatArray | None, free: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> FloatArray:
+def sizes(each: FloatArray, weight: FloatArray | None, free: Mask) -> FloatArray:
     """How likely each row without a label should be drawn, beside the others."""
     tells = np.sqrt(each) * (1.0 if weight is None else weight) * free
     total = float(tells.sum())
@@ -110,27 +111,17 @@ def planned(width: float, known: Variances, before: FloatArray, weight: FloatArr
 
     `before` is the probability with which each row already has a label.
     """
-    rows = len(known.each)
-    free = np.ones(rows, dtype=np.bool_)
-    size = sizes(known.each, weight, free)
-    left = rows - round(float(before.sum()))
+    rows, every = len(known.each), np.ones(len(known.each))
+    least, left = known.width(every), rows - round(float(before.sum()))
 
-    def at_random(more: int) -> FloatArray:
-        return _both(before, np.full(rows, more / left))
+    def more(size: FloatArray) -> int | None:
+        def enough(labels: int) -> bool:
+            return known.width(_both(before, inclusion(size, labels * rows / left))) <= width
 
-    def by_plan(more: int) -> FloatArray:
-        return _both(before, inclusion(size, more * rows / left))
+        return bisect_left(range(left), True, key=enough) if left > 0 and least <= width else None
 
-    if left <= 0:
-        return {"width": width, "reachable": known.width(np.ones(rows)), "more": None, "more_planned": None}
-    least = known.width(np.ones(rows))
-    reached = least <= width
-    return {
-        "width": width,
-        "reachable": least,
-        "more": _fewest(lambda more: known.width(at_random(more)), width, left) if reached else None,
-        "more_planned": _fewest(lambda more: known.width(by_plan(more)), width, left) if reached else None,
-    }
+    by_plan = sizes(known.each, weight, every > 0)
+    return {"width": width, "reachable": least, "more": more(every), "more_planned": more(by_plan)}
 
 
 def _both(before: FloatArray, then: FloatArray) -> FloatArray:
@@ -138,65 +129,73 @@ def _both(before: FloatArray, then: FloatArray) -> FloatArray:
     return np.clip(before + (1.0 - before) * np.minimum(then, 1.0), 1e-12, 1.0)
 
 
-def _fewest(width: Callable[[int], float], wanted: float, most: int) -> int:
-    """The smallest number of labels whose interval is at most as wide as `wanted`."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high) // 2
-        if width(middle) <= wanted:
-            high = middle
-        else:
-            low = middle + 1
-    return high
+def plan(request: EstimateRequest, system: System, judged: Judged | None) -> dict[str, Json] | None:
+    """The report's `plan`: how many labels more, and the draw of some; None where neither is asked for.
+
+    `judged` has the labels of the system; without any the scores are taken for calibrated.
+    """
+    rows = system.rows
+    if rows is None or (request.width, request.choose) == (None, None):
+        return None
+    found: dict[str, Json] = {"assumes": "calibrated scores" if judged is None else "labels"}
+    if judged is None:
+        known = [Variances.promised(column) for column in score_columns(rows.prob)]
+    else:
+        pairs = zip(judged.stand_ins.of(rows.odds), judged.samples, strict=True)
+        known = [Variances.of(stand_in, powered(sample), rate=sample.rate) for stand_in, sample in pairs]
+    before = labelled_before(rows, request)
+    if request.width is not None:
+        each = [planned(request.width, one, before, rows.weights) for one in known]
+        found |= max(each, key=lambda one: math.inf if one["more"] is None else float(str(one["more"])))
+    if request.choose is not None:
+        found |= choose(request.choose, request, system, rows, np.sum([one.each for one in known], axis=0), before)
+    return found
 
 
-def labelled_before(rows: JudgedRows, request: EstimateRequest) -> FloatArray:
+def labelled_before(rows: Rows, request: EstimateRequest) -> FloatArray:
     """The probability with which each row already has a label."""
-    count = len(rows.prob)
-    if request.label_prob is not None and len(rows.labelled):
-        drawn = numbers(rows.loaded, request.label_prob, "--label-prob")
+    labelled = rows.labelled
+    if request.label_prob is not None and labelled.any():
+        drawn = as_numbers(rows.others[request.label_prob], "--label-prob")
         if not ((drawn >= 0.0) & (drawn <= 1.0)).all():
             raise DataError(
                 f"--label-prob: {request.label_prob!r} is not known for all rows",
                 hint="--choose needs it for the rows without a label too",
             )
         return drawn
-    if rows.strata is None:
-        return np.full(count, len(rows.labelled) / count)
-    strata = int(rows.strata.max()) + 1
-    share = totals(rows.strata[rows.labelled], None, strata) / totals(rows.strata, None, strata)
-    return share[rows.strata]
+    if request.strata is None or not labelled.any():
+        return np.full(len(rows), labelled.mean())
+    strata: IntArray = rows.others[request.strata].rank("dense").to_numpy().astype(np.int64) - 1
+    count = int(strata.max()) + 1
+    share: FloatArray = totals(strata[labelled], None, count) / totals(strata, None, count)
+    return share[strata]
 
 
-def choose(rows: JudgedRows, request: EstimateRequest, each: FloatArray) -> dict[str, Json]:
+def choose(
+    count: int, request: EstimateRequest, system: System, rows: Rows, each: FloatArray, before: FloatArray
+) -> dict[str, Json]:
     """Draw the rows to label next, and write them with the rows that have labels, each with its probability."""
-    assert request.choose is not None
     assert request.output is not None
-    source, batch = rows.loaded.source, rows.loaded.batch
-    free = np.ones(len(rows.prob), dtype=np.bool_)
-    free[rows.labelled] = False
-    if rows.binding.weight is not None and rows.binding.weight_kind == "counts":
+    assert isinstance(system.table, LocalTable)
+    source, binding, labelled = system.source, system.reader.binding, rows.labelled
+    if binding.weight is not None and binding.weight_kind == "counts":
         raise UsageError("--choose draws rows, and --weight-kind counts has several in one", hint="leave out --weight")
-    if request.choose > free.sum():
-        raise UsageError(f"--choose {request.choose:,}: {free.sum():,} rows have no label", hint="choose fewer")
+    if count > (~labelled).sum():
+        raise UsageError(f"--choose {count:,}: {(~labelled).sum():,} rows have no label", hint="choose fewer")
     if COLUMN in source.columns and request.label_prob != COLUMN:
         raise UsageError(
             f"--choose adds the column {COLUMN!r}, which is there", hint="rename it, or: --ignore it first"
         )
-    prob = inclusion(sizes(each, batch.weight, free), float(request.choose))
+    prob = inclusion(sizes(each, rows.weights, ~labelled), float(count))
     chosen = draw(prob, stream(request.seed, "labels"))
     # A row with a label would have been drawn now with the probability of one like it that has none.
-    then = inclusion(
-        sizes(each, batch.weight, np.ones(len(prob), dtype=np.bool_)), request.choose * len(prob) / free.sum()
-    )
-    then[free] = prob[free]
-    drawn = _both(labelled_before(rows, request), then)
-    kept = np.sort(np.concatenate([chosen, rows.labelled]))
-    row = kept if rows.loaded.row_numbers is None else rows.loaded.row_numbers[kept]
-    table = pl.LazyFrame(
-        {"__row": row.astype(np.uint32), COLUMN: drawn[kept]}, schema={"__row": pl.UInt32, COLUMN: pl.Float64}
-    )
+    like = inclusion(sizes(each, rows.weights, np.ones(len(rows), dtype=np.bool_)), count / float((~labelled).mean()))
+    drawn = _both(before, np.where(labelled, like, prob))
+    kept = np.sort(np.concatenate([chosen, np.flatnonzero(labelled)]))
+    numbers = system.table.tally.row_numbers
+    row = kept if numbers is None else numbers[kept]
+    added = pl.LazyFrame({"__row": row.astype(np.uint32), COLUMN: drawn[kept]})
     raw = source.raw.select(name for name in source.stored if name != COLUMN).with_row_index("__row")
-    found = raw.join(table, on="__row", how="inner", maintain_order="left").drop("__row")
+    found = raw.join(added, on="__row", how="inner", maintain_order="left").drop("__row")
     write(found, request.output, arrow_types=source.arrow_types, dialect=source.dialect)
     return {"chosen": len(chosen), "column": COLUMN, "output": str(request.output)}

@@ -10,9 +10,9 @@ the calibration of the fit still holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,15 +26,13 @@ from calcli.metrics import catalog
 from calcli.metrics.base import Definition, Options, Scored
 from calcli.metrics.powered import Interval
 from calcli.models.calibrator import CalibratorModel
-from calcli.models.judged import measured_rows
+from calcli.models.columns import codes
 from calcli.models.moved_rates import moved_rates, off_at_fit
 from calcli.numeric.links import logit, scores, sigmoid, softmax
 from calcli.numeric.seeded import stream
-from calcli.reports.groups import TableRows
-from calcli.reports.measuring import Measurements, class_names, report_on
 from calcli.reports.schema import MetricValue, Report, ReportWarning, ScoreRow, ScoreSource, finite
 from calcli.verbs.estimate_request import EstimateRequest
-from calcli.verbs.judged_rows import JudgedRows
+from calcli.verbs.judged_rows import Rows, rated_names, score_columns
 
 PROMISED, MOVED = "promised", "prior shift"
 """Methods of an estimate without labels."""
@@ -52,133 +50,45 @@ _MOST_ROWS = 50_000
 """Of more rows, so many are drawn for the intervals, which are then a little too wide."""
 
 
-class Promise(NamedTuple):
-    """What is promised of some rows."""
-
-    numbers: Mapping[str, Interval]
-    """The rate (of each class, by its index), the metrics, and of two classes precision and recall."""
-
-    decided: str | None
-    """How the rows that are taken for positive are decided, in words; None of more than two classes."""
-
-
-def promise(
-    model: CalibratorModel, prob: FloatArray, table: TableRows, weight: FloatArray | None, seed: int
-) -> Promise:
-    """The promise of an artifact about the rows of a table, to which it gives these probabilities."""
-    rule = None if model.policy is None else model.policy.rule
-    threshold = rule.band.high if isinstance(rule, ThresholdRule) else THRESHOLD
-    yes, decided = prob >= threshold, f"from a probability of {threshold:g} on"
-    if isinstance(rule, GroupRule):
-        group, _ = measured_rows(table, rule)
-        assert group is not None
-        yes, decided = rule.yes(prob, group), f"from the probability on that each {rule.column} has in the policy"
-    expected = _expected(prob, weight, yes)
-    rng = stream(seed, "promised")
-    some, weights, taken = prob, weight, yes
-    if len(prob) > _MOST_ROWS:
-        place = rng.choice(len(prob), _MOST_ROWS, replace=False)
-        some, weights, taken = prob[place], None if weight is None else weight[place], yes[place]
-    fitted = float(str(model.manifest.fit["rows"]))
-    draws = [_numbers(*_drawn(some, fitted, rng), weights, taken) for _ in range(_DRAWS)]
-    numbers = {}
-    for name, value in expected.items():
-        known = np.array([one[name] for one in draws if one[name] is not None], dtype=np.float64)
-        if value is None or len(known) < _DRAWS / 2:
-            numbers[name] = Interval(value)
-            continue
-        lo, hi = value + np.quantile(known, (0.025, 0.975)) - known.mean()
-        numbers[name] = Interval(value, float(lo), float(hi))
-    return Promise(numbers, decided if prob.ndim == 1 else None)
-
-
-def _drawn(prob: FloatArray, fitted: float, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """Labels of rows whose calibration is off by what `fitted` rows leave unknown, and their probabilities."""
-    if prob.ndim == 2:
-        information = np.maximum((prob * (1.0 - prob)).mean(axis=0) * fitted, 1e-9)
-        moved = softmax(scores(prob) + rng.normal(size=prob.shape[1]) / np.sqrt(information))
-        label = (moved.cumsum(axis=1) < rng.random(len(prob))[:, None]).sum(axis=1)
-        return np.minimum(label, prob.shape[1] - 1), prob
-    z = logit(prob)
-    inner = prob * (1.0 - prob)
-    design = np.column_stack([np.ones(len(z)), z])
-    information = (design * inner[:, None]).T @ design * (fitted / len(z)) + 1e-9 * np.eye(2)
-    shift, slope = rng.multivariate_normal([0.0, 1.0], np.linalg.inv(information), method="cholesky")
-    return (rng.random(len(z)) < sigmoid(shift + slope * z)).astype(np.int64), prob
-
-
-def _expected(prob: FloatArray, weight: FloatArray | None, yes: Mask) -> dict[str, float | None]:
-    """The metrics of rows that stand once with each label, weighted by its probability."""
-    classes = 2 if prob.ndim == 1 else prob.shape[1]
-    columns = np.column_stack([1.0 - prob, prob]) if prob.ndim == 1 else prob
-    each = columns if weight is None else columns * weight[:, None]
-    label = np.repeat(np.arange(classes), len(prob))
-    return _numbers(label, np.concatenate([prob] * classes), each.T.ravel(), np.concatenate([yes] * classes))
-
-
-def _numbers(label: IntArray, prob: FloatArray, weight: FloatArray | None, yes: Mask) -> dict[str, float | None]:
-    """The rates, the metrics, precision and recall of labelled rows; `yes` are those that are taken for positive."""
-    scored = Scored(label, prob, weight)
-    measured = catalog.measure([catalog.find(name) for name in METRICS], scored, Options())
-    found: dict[str, float | None] = {}
-    weights = np.ones(len(label)) if weight is None else weight
-    if prob.ndim == 2:
-        found |= {f"rate {k}": float(weights[label == k].sum() / weights.sum()) for k in range(prob.shape[1])}
-        return found | {name: one.value for name, one in measured.items()}
-    alerts, positive = weights * yes, weights * label
-    hits = float((alerts * label).sum())
-    found["rate"] = float(positive.sum() / weights.sum())
-    found |= {name: one.value for name, one in measured.items()}
-    found["precision"] = hits / float(alerts.sum()) if alerts.sum() > 0 else None
-    found["recall"] = hits / float(positive.sum()) if positive.sum() > 0 else None
-    return found
-
-
-def promised_report(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows) -> Report:
-    """The report of rows without any label: what the scores of an artifact promise."""
+def promised_report(bare: Report, request: EstimateRequest, model: CalibratorModel, rows: Rows) -> Report:
+    """The report of rows without any label: what the scores of an artifact promise; `bare` says which rows they are."""
     if request.by:
         raise UsageError("--by needs rows with labels", hint="leave it out, or give the rows of one group")
-    weight, place = rows.loaded.batch.weight, None if model.path is None else as_text(model.path)
-    found = promise(model, rows.prob, rows.loaded, weight, request.seed)
-    names = class_names(rows.binding)
-    said = {f"rate {k}": f"rate_{name}" for k, name in enumerate(names)} if len(names) > 2 else {}
-    numbers = {said.get(name, name): number for name, number in found.numbers.items()}
-    at = None if found.decided is None else f"of the decisions {found.decided}"
-    definitions = {
-        name: Definition("target", approximation=at if name in ("precision", "recall") else PROMISED_HOW)
-        for name in numbers
-    }
-    metrics = {name: MetricValue(number.value, number.lo, number.hi) for name, number in numbers.items()}
-    source = ScoreSource("artifact", path=place, method=model.method, sha256=model.sha256, fitted=model.fitted)
-    measured = Measurements(definitions, (ScoreRow(PROMISED, source, metrics),))
-    entries = [_rate_entry(name, numbers, names, len(rows.prob)) for name in numbers if name.startswith("rate")]
+    yes, decided = _decided(model, rows)
+    numbers = _promise(model, rows, yes, request.seed)
+    how = dict.fromkeys(numbers, PROMISED_HOW) | dict.fromkeys({"precision", "recall"} & {*numbers}, decided)
+    metrics = {name: MetricValue(*number) for name, number in numbers.items()}
+    entries = [
+        _entry(label, numbers[name].value, numbers[name], len(rows), PROMISED)
+        for name, label in zip(_rates(model), rated_names(model.binding), strict=True)
+    ]
     doubt = ReportWarning(
         "promised",
         "these numbers are promises: they hold if the calibration of the fit still holds, which nothing here shows; "
-        f"calcli evaluate LABELLED --drift {place or 'ARTIFACT'} tests it on rows with labels",
+        f"calcli evaluate LABELLED --drift {_path(model) or 'ARTIFACT'} tests it on rows with labels",
     )
-    report = report_on("estimate", request.seed, rows.facts, rows.binding, measured, artifact=str(model.name))
-    return replace(report, warnings=(doubt, *_off(model)), estimates=tuple(as_json(entry) for entry in entries))
+    return replace(
+        bare,
+        artifact=str(model.name),
+        definitions={name: Definition("target", approximation=text) for name, text in how.items()},
+        scores=(ScoreRow(PROMISED, _source(model), metrics),),
+        warnings=(doubt, *_off(model)),
+        estimates=tuple(map(as_json, entries)),
+    )
 
 
-def moved_report(request: EstimateRequest, model: CalibratorModel, rows: JudgedRows) -> Report:
-    """The report of rows whose class rates have moved since the fit of an artifact."""
-    found = moved_rates(model, rows.prob, rows.loaded.batch.weight)
-    names, scores, entries = class_names(rows.binding), [], []
-    source = ScoreSource("artifact", path=None if model.path is None else as_text(model.path), method=model.method)
-    for index, name in enumerate(names):
-        if len(names) == 2 and index == 0:
-            continue
-        number = Interval(*(float(part[index]) for part in found.rates))
-        mean = float(rows.prob.mean() if rows.prob.ndim == 1 else rows.prob[:, index].mean())
-        entry = empty_entry(None, name, None, mean)
-        entry |= {**number._asdict(), "rows": len(rows.prob), "labels": 0, "p": found.p, "method": MOVED}
-        entries.append(as_json(entry))
-        value = MetricValue(number.value, number.lo, number.hi, p=found.p)
-        scores.append(ScoreRow(ESTIMATE if len(names) == 2 else name, source, {"rate": value}))
-    how = "EM of Saerens et al. (2002) if only the class rates have moved since the fit, which p is a test of"
-    measured = Measurements({"rate": Definition("target", approximation=how)}, tuple(scores))
-    report = report_on("estimate", request.seed, rows.facts, rows.binding, measured, artifact=str(model.name))
+def moved_report(bare: Report, model: CalibratorModel, rows: Rows) -> Report:
+    """The report of rows whose class rates have moved since the fit of an artifact; `bare` says which rows they are."""
+    found = moved_rates(model, rows.prob, rows.weight)
+    rated = rated_names(model.binding)
+    scored, entries = [], []
+    for label, column, *ends in zip(
+        rated, score_columns(rows.prob), *(part[-len(rated) :].tolist() for part in found.rates), strict=True
+    ):
+        number = Interval(*ends)
+        entries.append(_entry(label, float(column.mean()), number, len(rows), MOVED, found.p))
+        name = label if len(rated) > 1 else ESTIMATE
+        scored.append(ScoreRow(name, _source(model), {"rate": MetricValue(*number, p=found.p)}))
     doubts = list(_off(model))
     if found.contradicted:
         said = (
@@ -186,7 +96,95 @@ def moved_report(request: EstimateRequest, model: CalibratorModel, rows: JudgedR
             "rows instead"
         )
         doubts.append(ReportWarning("prior-shift-contradicted", said))
-    return replace(report, estimates=tuple(entries), warnings=tuple(doubts))
+    how = "EM of Saerens et al. (2002) if only the class rates have moved since the fit, which p is a test of"
+    return replace(
+        bare,
+        artifact=str(model.name),
+        definitions={"rate": Definition("target", approximation=how)},
+        scores=tuple(scored),
+        warnings=tuple(doubts),
+        estimates=tuple(map(as_json, entries)),
+    )
+
+
+def _rates(model: CalibratorModel) -> Sequence[str]:
+    """The names of the rates of these classes among the promised numbers."""
+    names = rated_names(model.binding)
+    return ["rate"] if len(names) == 1 else [f"rate_{name}" for name in names]
+
+
+def _decided(model: CalibratorModel, rows: Rows) -> tuple[Mask, str]:
+    """The rows that are taken for positive, and by which rule."""
+    rule = None if model.policy is None else model.policy.rule
+    if isinstance(rule, GroupRule):
+        group = codes(rows.others[rule.column], rule.groups)
+        how = f"of the decisions from the probability on that each {rule.column} has in the policy"
+        return rule.yes(rows.prob, group), how
+    threshold = rule.band.high if isinstance(rule, ThresholdRule) else THRESHOLD
+    return rows.prob >= threshold, f"of the decisions from a probability of {threshold:g} on"
+
+
+def _promise(model: CalibratorModel, rows: Rows, yes: Mask, seed: int) -> dict[str, Interval]:
+    """The rates, the metrics, and of two classes precision and recall, that an artifact promises of rows."""
+    prob, weight, names, rng = rows.prob, rows.weight, _rates(model), stream(seed, "promised")
+    # Each row stands once with each label, weighted by its probability.
+    columns = np.column_stack([1.0 - prob, prob]) if prob.ndim == 1 else prob
+    label, times = np.repeat(np.arange(columns.shape[1]), len(prob)), [columns.shape[1], *[1] * (prob.ndim - 1)]
+    each = columns if weight is None else columns * weight[:, None]
+    expected = _numbers(names, label, np.tile(prob, times), each.T.ravel(), np.tile(yes, times))
+    if len(prob) > _MOST_ROWS:
+        place = rng.choice(len(prob), _MOST_ROWS, replace=False)
+        prob, weight, yes = prob[place], None if weight is None else weight[place], yes[place]
+    fitted = float(str(model.manifest.fit["rows"]))
+    draws = [_numbers(names, _drawn(prob, fitted, rng), prob, weight, yes) for _ in range(_DRAWS)]
+    numbers = {}
+    for name, value in expected.items():
+        known = np.array([one[name] for one in draws if one[name] is not None], dtype=np.float64)
+        numbers[name] = Interval(value)
+        if value is not None and len(known) >= _DRAWS / 2:
+            lo, hi = value + np.quantile(known, (0.025, 0.975)) - known.mean()
+            numbers[name] = Interval(value, float(lo), float(hi))
+    return numbers
+
+
+def _drawn(prob: FloatArray, fitted: float, rng: np.random.Generator) -> IntArray:
+    """Labels of rows whose calibration is off by what `fitted` rows leave unknown."""
+    if prob.ndim == 2:
+        information = np.maximum((prob * (1.0 - prob)).mean(axis=0) * fitted, 1e-9)
+        moved = softmax(scores(prob) + rng.normal(size=prob.shape[1]) / np.sqrt(information))
+        place = (moved.cumsum(axis=1)[:, :-1] < rng.random(len(prob))[:, None]).sum(axis=1)
+        return cast("IntArray", place)
+    z = logit(prob)
+    design = np.column_stack([np.ones(len(z)), z])
+    information = (design * (prob * (1.0 - prob))[:, None]).T @ design * (fitted / len(z)) + 1e-9 * np.eye(2)
+    shift, slope = rng.multivariate_normal([0.0, 1.0], np.linalg.inv(information), method="cholesky")
+    return (rng.random(len(z)) < sigmoid(shift + slope * z)).astype(np.int64)
+
+
+def _numbers(
+    rates: Sequence[str], label: IntArray, prob: FloatArray, weight: FloatArray | None, yes: Mask
+) -> dict[str, float | None]:
+    """The rates, the metrics, precision and recall of labelled rows; `yes` are those that are taken for positive."""
+    weights = np.ones(len(label)) if weight is None else weight
+    first = 1 if prob.ndim == 1 else 0  # of two classes the positive one
+    found: dict[str, float | None] = {
+        name: float(weights[label == index].sum() / weights.sum()) for index, name in enumerate(rates, start=first)
+    }
+    measured = catalog.measure([catalog.find(name) for name in METRICS], Scored(label, prob, weight), Options())
+    found |= {name: one.value for name, one in measured.items()}
+    if prob.ndim == 1:
+        hits = float((weights * yes * label).sum())
+        for name, of in (("precision", weights * yes), ("recall", weights * label)):
+            found[name] = hits / float(of.sum()) if of.sum() > 0 else None
+    return found
+
+
+def _path(model: CalibratorModel) -> str | None:
+    return None if model.path is None else as_text(model.path)
+
+
+def _source(model: CalibratorModel) -> ScoreSource:
+    return ScoreSource("artifact", path=_path(model), method=model.method, sha256=model.sha256, fitted=model.fitted)
 
 
 def _off(model: CalibratorModel) -> Iterator[ReportWarning]:
@@ -195,17 +193,24 @@ def _off(model: CalibratorModel) -> Iterator[ReportWarning]:
         yield ReportWarning("off-at-fit", said)
 
 
-def _rate_entry(name: str, numbers: Mapping[str, Interval], names: Sequence[str], rows: int) -> dict[str, object]:
-    """A promised rate as an entry of the report's `estimates`."""
-    label = name.removeprefix("rate_") if name != "rate" else names[-1]
-    entry = empty_entry(None, label, None, numbers[name].value)
-    return {**entry, **numbers[name]._asdict(), "rows": rows, "labels": 0, "method": PROMISED}
+def _entry(
+    label: str, mean: float | None, number: Interval, rows: int, method: str, p: float | None = None
+) -> dict[str, Any]:
+    """A rate as an entry of the report's `estimates`."""
+    found = empty_entry(None, label, None, mean)
+    return {**found, **number._asdict(), "rows": rows, "labels": 0, "method": method, "p": p}
 
 
 def empty_entry(
-    group: Mapping[str, str | None] | None, label: str | None, system: str | None, mean: float | None
-) -> dict[str, object]:
-    """An entry of the report's `estimates` without numbers."""
+    where: tuple[str, str | None] | None, label: str | None, system: str | None, mean: float | None
+) -> dict[str, Any]:
+    """An entry of the report's `estimates` without numbers; `where` are the column and the value of its group."""
     names = ("value", "lo", "hi", "rows", "labels", "labels_only", "scores_mean", "worth", "method", "p", "better")
-    entry: dict[str, object] = dict.fromkeys((*names, "reason"))
-    return {"group": group, "class": label, "system": system, **entry, "scores_mean": finite(mean)}
+    group = None if where is None else dict([where])
+    return {
+        "group": group,
+        "class": label,
+        "system": system,
+        **dict.fromkeys((*names, "reason")),
+        "scores_mean": finite(mean),
+    }

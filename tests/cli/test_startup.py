@@ -98,6 +98,14 @@ def test_apply_imports_what_it_needs_alone(tmp_path: Path) -> None:
     assert modules.isdisjoint({*HEAVY, *needless} - {"numpy", "polars", "pyarrow"})
 
 
+def test_evaluate_imports_no_learner(tmp_path: Path) -> None:
+    """Clusters of features are part of a report, and importing scikit-learn takes as long as all of it."""
+    report = tmp_path / "report.txt"
+    modules = imported("evaluate", str(SAMPLE / "test.parquet"), "-o", str(report))
+    assert "k-means" in report.read_text()
+    assert modules.isdisjoint({"sklearn", "pandas", "catboost", "numba", "torch", "matplotlib", "plotly"})
+
+
 def test_the_package_itself_imports_nothing() -> None:
     code = "import sys, calcli; print(*sorted(name for name in sys.modules if name.partition('.')[0] in sys.argv[1:]))"
     done = subprocess.run(

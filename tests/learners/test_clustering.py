@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.cluster.hierarchy import fcluster, linkage
+from sklearn.cluster import KMeans
 
 from calcli.learners.encoding import centroids, nearest, on_grid, step_of
+from calcli.learners.k_means import k_means
 
 sizes = st.floats(-1e6, 1e6, allow_subnormal=False)
 
@@ -90,6 +92,15 @@ def test_k_means_of_seven_weighted_points_is_the_best_of_all_splits() -> None:
         loss = (weight * ((points - np.array(means)[place]) ** 2).sum(axis=1)).sum()
         best = min(best, (loss, in_order(np.rint(np.array(means)))), key=lambda pair: pair[0])
     assert in_order(centroids(points, weight, [2], "kmeans", 0)[2]) == best[1]
+
+
+@pytest.mark.parametrize(("rows", "columns", "count"), [(60, 1, 1), (300, 2, 12), (2_000, 9, 40)])
+def test_k_means_is_scikit_learns(rows: int, columns: int, count: int) -> None:
+    rng = np.random.default_rng(rows)
+    points = np.rint(1e5 * np.exp(rng.normal(size=(rows, columns)))) - 2e5
+    weight = rng.integers(1, 4, rows).astype(float)
+    peer = KMeans(count, n_init=1, random_state=rows).fit(points, sample_weight=weight).cluster_centers_
+    np.testing.assert_allclose(k_means(points, weight, count, rows), peer, rtol=1e-9)
 
 
 def test_ward_is_scipys_on_distinct_points() -> None:

@@ -68,7 +68,7 @@ def test_what_is_undecided_is_dealt_again(
     how: dict[str, Any], few: int, dealt: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where rows are few, once and with the settings that are known; every gain is undecided if much is asked for."""
-    seen = []
+    seen, known = [], []
     run = selection.cross_validate
 
     def watch(candidates, batch, splits, **options):
@@ -79,8 +79,10 @@ def test_what_is_undecided_is_dealt_again(
     monkeypatch.setattr(selection, "EVIDENCE", 1e6)
     monkeypatch.setattr(selection, "OFF", 0.0)
     monkeypatch.setattr(selection, "FEW", few)
+    monkeypatch.setattr(learn.FitOutcome, "allowing_for_choice", lambda self, _: known.append(self.luck > 0.0) or ())
     assert calcli.fit(clicks(300), **how).report.chosen == "identity"
     assert [settle for _, settle in seen] == [True, False][:dealt]
+    assert known == [dealt == 2]
     assert (np.diff([fold for fold, _ in seen], axis=0) != 0).any(axis=1).all()
 
 

@@ -96,16 +96,18 @@ def test_what_two_deals_add_is_weighed_together(first: float, second: float) -> 
     """Each label has the probability `first` where it had one half, and `second` where rows are in other folds."""
     label = np.arange(16) // 2 % 2
 
-    def dealt(right: float) -> tuple[MethodSelection, float]:
+    def dealt(right: float) -> tuple[MethodSelection, FloatArray]:
         prob = {"identity": np.full(16, 0.5), "platt": np.where(label == 1, right, 1.0 - right)}
         found = MethodSelection(prob, Batch(np.zeros(16), label), np.arange(16) % 2, metrics.find("nll"), 5)
         mixed = found.predicted(found.pool())
-        return found, float((np.log(2.0) - log_loss(mixed, label)).sum())
+        return found, np.log(2.0) - log_loss(mixed, label)
 
-    (found, nats), (found.again, others) = dealt(first), dealt(second)
+    (found, gain), (found.again, other) = dealt(first), dealt(second)
+    nats, others = float(gain.sum()), float(other.sum())
     assert found.undecided == (0.0 < nats < 2.0 * EVIDENCE)
     assert (found.choose().name != "identity") == (nats > 0.0 and (nats + others) / 2.0 >= TWICE * EVIDENCE)
-    assert found.least_gain(found.pool()) == pytest.approx(max(0.0, 2.0 * TWICE * EVIDENCE - others) / 16)
+    assert found.least_gain(found.pool()) == pytest.approx(TWICE * EVIDENCE / 16)
+    assert found.luck == pytest.approx(np.std((other - gain) / 2.0) / 4.0)
 
 
 def halves() -> tuple[np.random.Generator, Batch, FloatArray, NDArray[np.bool_]]:

@@ -32,6 +32,8 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "known": rng.random(rows) < drawn_with,
                 "unit": rng.integers(0, 2000, rows),
                 "task": rng.choice(["art", "law"], rows),
+                "system": np.resize(["new", "old"], rows),
+                "item": 10_000 * place + np.arange(rows) // 2,
             }
         )
         label = pl.when("known").then("truth")
@@ -51,6 +53,10 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         (("--weight", "weight", "--label-prob", "drawn_with"), {"weight": "weight", "label_prob": "drawn_with"}),
         (("--task", "regression", "--label", "grade"), {"task": "regression", "label": "grade"}),
+        (
+            ("--versus", "system", "--id", "item", "--width", "0.02"),
+            {"versus": "system", "item": "item", "width": 0.02},
+        ),
     ],
 )
 def test_the_numbers_are_those_of_one_machine(
@@ -59,19 +65,25 @@ def test_the_numbers_are_those_of_one_machine(
     label = () if "--label" in words else ("--label", "label")
     found = driver.report("estimate", judged, "--prob", "prob", *label, *words)
     report = calcli.estimate(judged, **{"prob": "prob", "label": "label", **given}).to_json()
-    for key in ("estimates", "groups", "scores", "warnings"):
+    for key in ("estimates", "groups", "scores", "warnings", "plan"):
         assert_near(found[key], report[key], rel=1e-9)
     for fact in ("rows", "rows_bad", "weight_sum", "label_rate", "units"):
         assert_near(found["data"][fact], report["data"][fact], rel=1e-12)
 
 
-def test_what_needs_all_rows_is_refused_with_what_to_do(judged: Path, driver: Driver, tmp_path: Path) -> None:
+def test_what_scores_promise_is_that_of_one_machine(judged: Path, driver: Driver, tmp_path: Path) -> None:
     kept, bare = tmp_path / "kept", tmp_path / "bare.parquet"
     calcli.fit(judged, method="platt", prob="prob", label="truth", output=kept)
     pl.read_parquet(judged / "*.parquet").select("prob").write_parquet(bare)
-    promises = ("estimate", bare, "--with", kept, "--engine", "spark")
-    assert "give a sample of the rows to one machine" in driver.run(*promises, code=3).said
+    for words, given in (((), {}), (("--prior-shift", "estimate"), {"prior_shift": "estimate"})):
+        found = driver.report("estimate", bare, "--with", kept, *words)
+        report = calcli.estimate(bare, artifact=kept, **given).to_json()
+        assert_near(found["estimates"], report["estimates"], rel=1e-9)
+
+
+def test_what_is_refused_says_what_to_do(judged: Path, driver: Driver, tmp_path: Path) -> None:
     words = ("estimate", judged, "--prob", "prob", "--label", "label", "--engine", "spark")
-    assert "--width needs all rows at once" in driver.run(*words, "--width", "0.01", code=2).said
+    chosen = ("--choose", 10, "-o", tmp_path / "chosen.parquet")
+    assert "--choose needs all rows at once" in driver.run(*words, *chosen, code=2).said
     assert "2 values of 'known' have no labelled row" in driver.run(*words, "--strata", "known", code=3).said
     assert "'weight' is 2 in a row which has a label" in driver.run(*words, "--label-prob", "weight", code=3).said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,13 @@ from hypothesis import strategies as st
 import calcli
 from calcli.cli.main import main
 from calcli.errors import DataError, UsageError
-from calcli.metrics.powered import Sample, powered
+from calcli.metrics.powered import Sample, difference, powered
 from calcli.numeric.binomial import score_interval
 from calcli.reports.schema import Report
 from calcli.verbs import judged_sums
 from calcli.verbs.label_plan import Variances, draw, inclusion, planned
+from tests.support.graphs import HOUSE, villages
 from tests.support.reports import REPORT_SCHEMA
-from tests.support.spark import assert_near
 
 ROWS, LABELS = 3000, 300
 
@@ -40,7 +41,7 @@ def judged(rate: float = 0.1, seed: int = 0, rows: int = ROWS, labels: int = LAB
     )
 
 
-def ours(frame: pl.DataFrame, **more: object) -> Report:
+def ours(frame: pl.DataFrame | Path, **more: object) -> Report:
     return calcli.estimate(frame, prob="prob", label="label", **more)
 
 
@@ -54,13 +55,20 @@ def test_it_corrects_the_mean_of_the_scores() -> None:
 
 
 def test_the_report_has_the_schema_and_is_the_same_from_a_file(tmp_path: Path) -> None:
-    frame = judged()
+    """A text file has groups and units that are numbers."""
+    frame = judged().with_columns(id_in_ten=pl.col("id") % 10, unit=pl.col("id") // 3)
     frame.write_csv(tmp_path / "rows.csv")
-    report = ours(frame, by=("task",))
-    REPORT_SCHEMA.validate(report.to_json())
-    assert (
-        calcli.estimate(tmp_path / "rows.csv", prob="prob", label="label", by=("task",)).estimates == report.estimates
-    )
+    for words in ({"by": ("task", "id_in_ten")}, {"resample_by": "unit", "strata": "id_in_ten"}):
+        report = ours(frame, **words)
+        REPORT_SCHEMA.validate(report.to_json())
+        assert ours(tmp_path / "rows.csv", **words).estimates == report.estimates
+
+
+def test_a_count_stands_for_as_many_rows() -> None:
+    frame = judged(0.3, 12).with_columns(count=1 + pl.col("id") % 3)
+    copies = frame.select(pl.all().repeat_by("count").explode())
+    (counted,) = ours(frame, weight="count", weight_kind="counts").estimates
+    assert counted == ours(copies).estimates[0]
 
 
 def test_groups_are_the_estimates_of_their_rows_with_corrected_p_values() -> None:
@@ -213,25 +221,6 @@ def test_sums_over_rows_without_labels_are_as_good_as_the_rows(graded: Path, giv
         assert entry["labels_only"]["lo"] == pytest.approx(expected.labels_only.lo, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"by": ("task", "id_in_ten")},
-        {"resample_by": "unit", "by": ("task",)},
-        {"strata": "task", "weight": "id_in_ten"},
-        {"weight": "id_in_ten", "weight_kind": "counts"},
-    ],
-)
-def test_rates_from_sums_are_those_of_all_rows_at_once(tmp_path: Path, given: dict[str, object]) -> None:
-    """With --width all rows are held; a text file has groups and units that are numbers."""
-    frame = judged(0.3, 12).with_columns(id_in_ten=pl.col("id") % 4, unit=pl.col("id") // 3)
-    frame.write_csv(tmp_path / "rows.csv")
-    words = {"prob": "prob", "label": "label", **given}
-    sums, rows = (calcli.estimate(tmp_path / "rows.csv", width=width, **words).to_json() for width in (None, 0.01))
-    for key in ("estimates", "groups", "scores", "data", "binding", "warnings"):
-        assert_near(sums[key], rows[key], rel=1e-9)
-
-
 def test_units_without_labels_share_buckets_where_they_are_many(graded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The estimate is the same, and its interval as wide up to chance."""
     words = {"prob": "prob", "label": "label", "task": "regression", "resample_by": "unit"}
@@ -245,6 +234,24 @@ def test_units_without_labels_share_buckets_where_they_are_many(graded: Path, mo
     assert shared["hi"] - shared["lo"] == pytest.approx(apart["hi"] - apart["lo"], rel=0.05)
 
 
+@pytest.mark.parametrize("pooled", [False, True])
+def test_two_systems_are_compared_by_sums_as_by_their_rows(
+    graded: Path, monkeypatch: pytest.MonkeyPatch, pooled: bool
+) -> None:
+    """Where items are many, those without labels share buckets: the interval is as wide up to chance."""
+    frame = pl.read_parquet(graded / "*.parquet").with_row_index("id")
+    other = frame.sample(fraction=0.8, shuffle=True, seed=1).with_columns(pl.col("prob") * 1.01, pl.col("label") + 1.0)
+    parts = [part.with_columns(system=pl.lit(name)) for name, part in (("b", frame), ("a", other))]
+    if pooled:
+        monkeypatch.setattr(judged_sums, "MOST_UNITS", 1000)
+    words = {"prob": "prob", "label": "label", "task": "regression", "versus": "system", "item": "id"}
+    found = calcli.estimate(pl.concat(parts), **words).estimates[-1]
+    samples = [replace(whole_sample(part, {}), items=part["id"].to_numpy()) for part in (other, frame)]
+    expected = difference(*map(powered, samples))
+    assert found["value"] == pytest.approx(expected.value, rel=1e-9)
+    assert found["hi"] - found["lo"] == pytest.approx(expected.hi - expected.lo, rel=0.02 if pooled else 1e-9)
+
+
 def test_two_systems_are_compared_on_their_items(tmp_path: Path) -> None:
     one, other = judged(0.1, 7), judged(0.25, 8)
     both = pl.concat([one.with_columns(system=pl.lit("old")), other.with_columns(system=pl.lit("new"))])
@@ -256,6 +263,7 @@ def test_two_systems_are_compared_on_their_items(tmp_path: Path) -> None:
     assert gap["value"] == pytest.approx(systems[0]["value"] - systems[1]["value"])
     assert gap["lo"] > 0.05
     assert gap["better"] > 0.999
+    assert len(ours(both, versus="system", item="id", by=("id:2",)).estimates) == 9
     files = calcli.estimate(
         tmp_path / "old.parquet", prob="prob", label="label", versus=str(tmp_path / "new.parquet"), item="id"
     )
@@ -297,6 +305,7 @@ def without_a_label(frame: pl.DataFrame) -> pl.DataFrame:
             {"strata": "s"},
             "1 of the 2 values of 's' have no labelled row",
         ),
+        (lambda f: f.with_columns(s=pl.when(pl.col("id") > 0).then("task")), {"strata": "s"}, "'s' is null in 1 rows"),
         (lambda f: f.with_columns(s=pl.col("id") % 2), {"versus": "s", "item": "task"}, "'task' repeats in"),
         (lambda f: f.with_columns(s=pl.col("id") % 2), {"versus": "s", "item": "id"}, "no value of 'id' is in both"),
         (lambda f: f, {"versus": "systm", "item": "id"}, "no column 'systm'.*and no file of this name"),
@@ -427,6 +436,19 @@ def test_without_labels_an_artifact_promises_what_labels_then_show(platt: Path) 
     assert promised.metrics["auc"].value == pytest.approx((order * pairs).sum() / pairs.sum(), abs=1e-3)
     assert [one.code for one in report.warnings] == ["promised"]
     assert "--drift" in report.warnings[0].message
+
+
+@pytest.mark.slow
+def test_a_calibrator_of_whole_tables_has_all_rows_at_once(tmp_path: Path) -> None:
+    """Neighbours of a house are in other files, and houses without labels are neighbours too."""
+    told = {"relation": "knn:east,north", "apply": "offline", "epochs": 5, "margin": 0}
+    calcli.fit(villages(200, 0), method="recal", params=told, flags=HOUSE, output=tmp_path / "kept", holdout="none")
+    rows = villages(200, 1)
+    few = rows.with_columns(label=pl.when(pl.int_range(pl.len()) % 3 == 0).then("label"))
+    for place, part in enumerate(few.iter_slices(70)):
+        part.write_parquet(tmp_path / f"{place}.parquet")
+    (found,) = calcli.estimate(tmp_path / "*.parquet", artifact=tmp_path / "kept", flags=HOUSE).estimates
+    assert found["scores_mean"] == pytest.approx(calcli.load(tmp_path / "kept").predict(rows).mean(), rel=1e-9)
 
 
 def test_a_policy_promises_the_decisions_of_each_group(here: Path) -> None:

@@ -36,6 +36,7 @@ from calcli.learners.tree_models import CatBoostTrees, TreeModel
 from calcli.methods.base import Params, number
 from calcli.numeric.bins import totals
 from calcli.numeric.seeded import row_keys
+from calcli.numeric.side_by_side import on_threads
 from calcli.state import State, nest, unnest
 
 Kind: TypeAlias = Literal["shap", "leaves", "columns", "features", "top"]
@@ -252,10 +253,11 @@ class Partition:
 
     def near(self, batch: Batch, count: int = NEAREST) -> NearestCentroids:
         """The nearest clusters of each row."""
-        near = [
-            nearest(on_grid(self.embedding.points(piece), self.step), self.centroids, count)
-            for piece in pieces(batch.features)
-        ]
+
+        def near_of(piece: Mapping[str, Column]) -> NearestCentroids:
+            return nearest(on_grid(self.embedding.points(piece), self.step), self.centroids, count)
+
+        near = on_threads(near_of, pieces(batch.features))
         if not near:
             return NearestCentroids(np.zeros((0, 1), dtype=np.int64), np.zeros((0, 1)))
         return NearestCentroids(
@@ -313,7 +315,7 @@ class _Sample:
             more = _some(others, share, seed)
             parts.append(more.features)
             weights.append(np.full(len(more), float(batch.weights.mean())))
-        points = np.concatenate([embedding.points(piece) for part in parts for piece in pieces(part)])
+        points = np.concatenate(on_threads(embedding.points, [piece for part in parts for piece in pieces(part)]))
         step = step_of(points)
         return cls(on_grid(points, step), step, np.concatenate(weights), rows.labels)
 

@@ -13,46 +13,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TypeAlias
 
 import numpy as np
 
-from calcli.batch import CHUNK, Batch, FloatArray, spans
+from calcli.batch import Batch, FloatArray, spans
 from calcli.methods.base import tell
 from calcli.methods.effects import kernels
 from calcli.methods.effects.coding import Codes, Coding
 
-NONE = np.empty(0)
-
-CodesOf: TypeAlias = Callable[[slice], Codes]
-"""The codes of a slice of the rows."""
+NONE, NO_CODES = np.empty(0), np.empty(0, dtype=np.uint8)
 
 FIRST_VARIANCE = 0.03
 """T of a single feature at first, whatever the rows say: its values are of very different weight."""
 
-LOW, HIGH = 1e-3, 1.0
-"""T of a pair is between these at first."""
-
 LEAST_VARIANCE = 1e-4
 """A block with a smaller T leaves."""
-
-PRIOR = 2.0
-"""The weight, in values, of the mean of all blocks of a kind in the T of each: where most say nothing, few are believed
-that say little.
-"""
-
-FASTEST = 4.0
-"""EM is slow where rows say little of T: its steps are doubled while they go the same way, up to so many times."""
 
 STILL, FEW = 1e-5, 100_000
 """Sweeps over more than `FEW` rows end with one whose steps, squared and weighted by h, add up to less for each row."""
 
-
-DAMPED = 0.8
-"""The share of a step that is made with more than two classes, whose steps are found each without the others."""
 
 ALONE, TOGETHER = 12, 25
 """Sweeps without pairs, and with them."""
@@ -75,9 +57,12 @@ class Block:
     information: FloatArray
     """h, of the shape of `values`."""
 
-    way: FloatArray = field(default_factory=lambda: np.zeros(()))
-    pace: FloatArray = field(default_factory=lambda: np.ones(()))
+    way: FloatArray = field(init=False)
+    pace: FloatArray = field(init=False)
     """`way`, `pace`: the last step of log T, and how many times that of EM the next may be."""
+
+    def __post_init__(self) -> None:
+        self.way, self.pace = np.zeros(self.variance.size), np.ones(self.variance.size)
 
     @classmethod
     def nothing(cls, parts: tuple[int, ...], codes: int, classes: int, *, slope: bool = False) -> Block:
@@ -87,14 +72,21 @@ class Block:
         return cls(parts, slope, np.zeros(shape), variance, np.zeros(shape))
 
     @property
-    def new(self) -> bool:
-        """Whether it is a pair that has not seen any rows."""
-        return bool(np.isnan(self.variance.flat[0]))
-
-    @property
     def kind(self) -> tuple[int, bool]:
         """How many features it is of, and whether it has slopes."""
         return len(self.parts), self.slope
+
+    @property
+    def arrays(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """What a step changes, with an axis of classes, of one where there are two."""
+        wide = (len(self.values), -1)
+        return (
+            self.values.reshape(wide),
+            self.information.reshape(wide),
+            self.variance.reshape(-1),
+            self.way,
+            self.pace,
+        )
 
     @property
     def error(self) -> FloatArray:
@@ -114,12 +106,6 @@ def joined(parts: tuple[int, ...], codes: Mapping[int, Codes] | Sequence[Codes],
 def size_of(parts: tuple[int, ...], codings: Sequence[Coding]) -> int:
     """How many codes there are under one coding, or under a pair of them."""
     return math.prod(codings[place].codes for place in parts)
-
-
-def first_variance(sums: FloatArray) -> FloatArray:
-    """T by the method of moments where all effects are 0: g has the variance h + h^2 T."""
-    excess = (np.square(sums[..., 0]) - sums[..., 1]).sum(axis=0)
-    return np.asarray(np.clip(excess / np.maximum(np.square(sums[..., 1]).sum(axis=0), 1e-300), LOW, HIGH))
 
 
 @dataclass(slots=True, eq=False)
@@ -155,26 +141,6 @@ class Rows:
         start = kernels.begin if self.classes == 2 else kernels.begin_classes
         start(self.total, self.label, self.weight, self.error, self.curved)
 
-    def sums(self, codes: CodesOf, count: int, *, slope: bool = False) -> FloatArray:
-        """G without its prior, and h, last, for each of `count` codes, and each class of more than two."""
-        sums = np.zeros((count, *self.score.shape[1:], 2))
-        for rows in spans(len(self.score)):
-            own = codes(rows)
-            if self.classes == 2:
-                kernels.gather(self.error[rows], self.curved[rows], own, self.along[rows] if slope else NONE, sums)
-            else:
-                kernels.gather_classes(self.error[rows], self.curved[rows], self.weight[rows], own, sums)
-        return sums
-
-    def shift(self, codes: CodesOf, step: FloatArray, *, slope: bool = False) -> None:
-        """Add the step of each row's code."""
-        for rows in spans(len(self.score)):
-            arrays, own = (self.total[rows], self.error[rows], self.curved[rows]), codes(rows)
-            if self.classes == 2:
-                kernels.shift(*arrays, own, self.along[rows] if slope else NONE, step)
-            else:
-                kernels.shift_classes(*arrays, self.weight[rows], own, step)
-
 
 @dataclass(slots=True, eq=False)
 class Fit:
@@ -196,9 +162,6 @@ class Fit:
 
     places: dict[tuple[str, str], list[int]] = field(init=False)
     """The places of the codings of each feature, or score."""
-
-    coded: dict[tuple[int, ...], CodesOf] = field(init=False, default_factory=dict)
-    """Of the blocks by their parts: codes are paired once for all sweeps where the rows are few."""
 
     def __post_init__(self) -> None:
         self.places = {}
@@ -259,8 +222,8 @@ class Fit:
             curved = float(weight @ ((prob * np.square(score)).sum(axis=1) - np.square(mean)))
             slope = float(np.clip(((error * score).sum() - (self.slope - 1.0)) / (curved + 1.0), -1.0, 1.0))
             spread = weight @ (prob * (1.0 - prob))
-            shift = DAMPED * np.clip((error.sum(axis=0) - self.intercept) / (spread + 1.0), -1.0, 1.0)
-            slope *= DAMPED
+            shift = kernels.DAMPED * np.clip((error.sum(axis=0) - self.intercept) / (spread + 1.0), -1.0, 1.0)
+            slope *= kernels.DAMPED
             moved = slope**2 * curved + float(np.square(shift) @ spread)
         self.slope += slope
         self.intercept = self.intercept + shift
@@ -269,40 +232,18 @@ class Fit:
         rows.begin()
         return moved
 
-    def codes_of(self, parts: tuple[int, ...]) -> CodesOf:
-        """The codes of a slice of rows under one coding, or under a pair of them."""
-        if len(self.rows.score) <= CHUNK:  # one slice has them all
-            whole = joined(parts, self.codes, self.codings)
-            return lambda rows: whole
-        return lambda rows: joined(parts, {part: self.codes[part][rows] for part in parts}, self.codings)
+    def _codes(self, parts: tuple[int, ...]) -> tuple[Codes, Codes, int]:
+        """The codes of all rows under one coding or two, and how many the second has."""
+        first = self.codes[parts[0]]
+        return (first, NO_CODES, 1) if len(parts) == 1 else (first, self.codes[parts[1]], self.codings[parts[1]].codes)
 
     def _step(self, block: Block) -> float:
         """A step of a block; returns the sum of h times the square of the steps, twice what the likelihood moves by."""
-        codes = self.coded.get(block.parts)
-        if codes is None:
-            codes = self.coded[block.parts] = self.codes_of(block.parts)
-        sums = self.rows.sums(codes, len(block.values), slope=block.slope)
-        gradient, known = sums[..., 0], sums[..., 1]
-        seen = known > 0.0
-        if block.new:
-            block.variance = first_variance(sums)
-        variance = np.maximum(block.variance, 1e-12)
-        precision = known + 1.0 / variance
-        # Functions of numpy for whole arrays, as wrappers around them take as long as the work on a few values.
-        step = np.minimum(np.maximum((gradient - block.values / variance) / precision, -1.0), 1.0)
-        if self.rows.classes > 2:
-            step *= DAMPED
-        block.values = block.values + step
-        block.information = known
-        expected = np.add.reduce(np.where(seen, np.square(block.values) + 1.0 / precision, 0.0))
-        prior = PRIOR * self.means.get(block.kind, 0.0)
-        found = (expected + prior) / (np.maximum(np.add.reduce(seen), 1) + PRIOR)
-        way = np.log(np.maximum(found, 1e-12) / variance)
-        block.pace = np.where(way * block.way > 0.0, np.minimum(2.0 * block.pace, FASTEST), 1.0)
-        block.way = way
-        block.variance = np.asarray(variance * np.exp(block.pace * way))
-        self.rows.shift(codes, step, slope=block.slope)
-        return float(np.add.reduce(known * np.square(step), axis=None))
+        rows, mean, codes = self.rows, self.means.get(block.kind, 0.0), self._codes(block.parts)
+        held = (rows.total, rows.error, rows.curved)
+        if rows.classes == 2:
+            return kernels.step(*held, *codes, rows.along if block.slope else NONE, *block.arrays, mean)
+        return kernels.step_classes(*held, rows.weight, *codes, *block.arrays, mean)
 
     def place_of(self, coding: Coding, batch: Batch) -> int:
         """The place of a coding; the same twice, as that of a category in pairs, has one."""
@@ -347,11 +288,12 @@ class Fit:
 
     def _excess(self, pair: tuple[int, int]) -> tuple[float, int]:
         """By how much the statistic of a pair exceeds its expectation, which is the number of its cells."""
-        sums = self.rows.sums(self.codes_of(pair), size_of(pair, self.codings))
-        known = sums[..., 1] > 0.5
-        cells = int(known.sum())
-        excess = float((np.square(sums[..., 0][known]) / sums[..., 1][known]).sum()) - cells
-        return (excess, cells) if cells else (-np.inf, 1)
+        rows, codes, count = self.rows, self._codes(pair), size_of(pair, self.codings)
+        if rows.classes == 2:
+            beyond, cells = kernels.excess(rows.error, rows.curved, *codes, count)
+        else:
+            beyond, cells = kernels.excess_classes(rows.error, rows.curved, rows.weight, *codes, count)
+        return (beyond, cells) if cells else (-np.inf, 1)
 
 
 def blocks_of(places: Sequence[int], codings: Sequence[Coding], classes: int, *, slopes: bool) -> Iterator[Block]:

@@ -204,8 +204,8 @@ def add_values(
                 for row in range(len(block)):
                     node = at[row]
                     at[row] = np.uint32(children[node]) + np.uint32(block[row, features[node]] > cuts[node])
-            for row in range(len(block)):
-                for k in range(out.shape[1]):
+            for k in range(out.shape[1]):  # the longer loop inside, whose steps the processor overlaps
+                for row in range(len(block)):
                     out[row, k] += leaves[at[row], k]
 
 

@@ -12,7 +12,8 @@ from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.methods import calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.effects.coding import FIRST, MISSING, UNSEEN, learned
-from calcli.methods.effects.fitting import PRIOR, Block, Fit, Rows
+from calcli.methods.effects.fitting import Block, Fit, Rows
+from calcli.methods.effects.kernels import PRIOR
 from calcli.numeric.links import sigmoid
 from calcli.numeric.losses import log_loss
 
