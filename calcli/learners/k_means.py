@@ -1,7 +1,7 @@
 """K-means: Lloyd's algorithm, once, from the first centres of k-means++ (Arthur & Vassilvitskii 2007).
 
 It makes the draws of scikit-learn's `KMeans` in the same order and ends where that does, so that the clusters are the
-same; but importing scikit-learn takes longer than that.
+same, unless a point is equally near to two centres; but importing scikit-learn takes longer than that.
 """
 
 from __future__ import annotations
