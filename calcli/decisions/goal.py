@@ -400,7 +400,6 @@ class Means:
         return share * float(weight @ moved[differ]) / float(self.rows.mass.sum())
 
     def number(self, name: str) -> Number:
-        """The mean of a policy."""
         place = self.names.index(name)
         return intervals(float(self.means[place]), self.replicates[:, place])
 

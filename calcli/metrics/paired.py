@@ -50,6 +50,9 @@ _ALONE = 1e-6
 _FURTHEST = 1e6
 """Ends of intervals are looked for within so many standard errors."""
 
+_MOST_LUCK = 5.0
+"""What was found is taken to be no unluckier than by so many standard deviations: else the cut did not choose it."""
+
 _STEP = 0.03
 _BEYOND = _STEP * (np.arange(400) + 0.5)
 """Where the density of what is found is added up, in standard errors above what was."""
@@ -338,7 +341,7 @@ def given_at_least(found: Paired, least: float, deals: Deals | None = None) -> P
         return found
     value = found.value
     more, luck = deals or Deals(0.0, 0.0)
-    cut = least if luck else min(value, least)
+    cut = min(least, value + _MOST_LUCK * luck)
 
     def tail(mean: float, error: float) -> float:
         """The probability of at least what was found, if this were the mean."""

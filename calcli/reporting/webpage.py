@@ -141,7 +141,6 @@ def _of_estimates(report: Report) -> list[str]:
 
 
 def headline(findings: Findings) -> str:
-    """The verdict on each score."""
     judged = verdict.verdicts(findings)
     first = paragraph(verdict.best(findings, judged), "verdict") if len(judged) > 1 else ""
     return first + "".join(map(_sentence, judged))

@@ -94,7 +94,6 @@ class Count:
         return both
 
     def see(self, chunk: Checked) -> None:
-        """Count the next rows."""
         if chunk.bad is not None and chunk.first is not None:
             self.rows_bad += int(chunk.bad.sum())
             self.why.update(chunk.why)

@@ -127,7 +127,6 @@ def paths_of(data: Data, input_format: str | None, delimiter: str | None) -> lis
 
 
 def check_parquet(given: str | None, flag: str) -> None:
-    """Refuse other formats."""
     if given not in (None, "parquet"):
         raise UsageError(f"--engine spark reads and writes Parquet, not {given}", hint=f"leave out {flag}")
 

@@ -14,7 +14,7 @@ from calcli.files import as_text, base_name
 from calcli.listener import Listener
 from calcli.metrics.base import Options
 from calcli.models.base import Given, Model, name_of
-from calcli.models.calibrator import CalibratorModel, load
+from calcli.models.calibrator import CalibratorModel
 from calcli.models.columns import link_remarks
 from calcli.reports.measuring import raw_odds, raw_probabilities
 from calcli.reports.schema import RAW, ReportWarning, ScoreSource
@@ -76,12 +76,6 @@ class NamedScores:
         for score, model in zip(of_artifacts, self.models.values(), strict=True):
             for remark in link_remarks(model.calibrator, score.binding, source):
                 listener.note(f"{score.name}: {remark}")
-
-    @classmethod
-    def parse(cls, artifacts: Sequence[Given], columns: Sequence[str]) -> NamedScores:
-        """The scores of models, ``DIR`` or ``NAME=DIR``, and ``COLUMN`` or ``NAME=COLUMN``."""
-        given, named = split_names(artifacts, columns)
-        return cls({name: load(artifact) for name, artifact in given.items()}, named)
 
 
 def split_names(artifacts: Sequence[Given], columns: Sequence[str]) -> tuple[dict[str, Given], dict[str, str]]:

@@ -17,6 +17,7 @@ from calcli.diagrams.image import image_format_of, render
 from calcli.errors import UsageError, unknown_name
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.base import Given
+from calcli.models.calibrator import load
 from calcli.models.side_inputs import read_edges
 from calcli.numeric.bins import BINS, BinCount
 from calcli.reports.measuring import class_names, facts_of
@@ -27,7 +28,7 @@ from calcli.tables.passes import Table
 from calcli.tables.request import Engine, RowsRequest, check_master
 from calcli.tables.source import Data, Source
 from calcli.verbs.clusters import by_column
-from calcli.verbs.compared_scores import ComparedScore, NamedScores, all_features, bind_scores
+from calcli.verbs.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, split_names
 from calcli.verbs.engine import grouped, opened
 from calcli.verbs.score_passes import CurvePass
 from calcli.version import VERSION
@@ -211,7 +212,8 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
     form = form_of(request.output, request.output_format)
     if form not in (None, "html"):
         extras.require("matplotlib", f"a picture as {form}")
-    named = NamedScores.parse(request.artifacts, request.scores)
+    given, columns = split_names(request.artifacts, request.scores)
+    named = NamedScores({name: load(artifact) for name, artifact in given.items()}, columns)
     needs = {
         "--binning mass": request.binning == "mass",
         "--bins auto": request.bins == "auto",

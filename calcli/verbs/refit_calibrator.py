@@ -121,7 +121,6 @@ class Evidence:
 
     @classmethod
     def of(cls, rows: Batch, in_place: FloatArray, new: FloatArray, effect: NightEffect) -> Evidence:
-        """From the probabilities of these rows."""
         gain = log_loss(in_place, rows.labels) - log_loss(new, rows.labels)
         found = auto.Evidence.of(gain, rows.weight, rows.together)
         asked = effect.factor if effect.nights >= NIGHTS else NEARER * effect.factor

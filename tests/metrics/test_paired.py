@@ -250,6 +250,13 @@ def test_the_lower_end_leaves_a_fortieth_where_the_mean_of_two_had_to_be_so_much
         )
 
 
+def test_a_mean_far_below_what_had_to_be_so_much_keeps_its_value_in_the_interval() -> None:
+    plain = found(1.0, 0.1)
+    interval = given_at_least(plain, 9.0, Deals(-0.2, 0.2))
+    assert interval.lo <= 1.0 <= interval.hi == plain.hi
+    assert 0.0 <= interval.p <= 1.0
+
+
 def test_far_above_nothing_changes() -> None:
     plain = found(10.0, 1.0)
     assert given_at_least(plain, 1.0) == pytest.approx(plain, abs=1e-6)

@@ -129,7 +129,7 @@ def test_the_report_of_a_pool_is_the_mixture_by_the_weights_of_the_other_folds()
     assert fitted.report.value("pool", "nll") == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["boost", "forest", "mbct", "ccl"])
+@pytest.mark.parametrize("name", ["boost", "forest", pytest.param("mbct", marks=pytest.mark.slow), "ccl"])
 def test_the_report_of_a_method_alone_is_what_it_has_predicted_on_the_way(name: str) -> None:
     """No split is fitted again, and the calibrator is that of all rows."""
     spec, batch = catalog.find(name), wrong_by_feature(500)
