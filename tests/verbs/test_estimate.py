@@ -82,6 +82,11 @@ def test_groups_are_the_estimates_of_their_rows_with_corrected_p_values() -> Non
     assert [entry["p_adjusted"] for entry in report.groups] == pytest.approx([2 * min(p), max(*p, 2 * min(p))])
 
 
+def test_minus_nought_is_the_group_of_nought() -> None:
+    table = judged().with_columns(g=pl.Series([-0.0, 1.0] * (ROWS // 2)))
+    assert [one["group"] for one in ours(table, by=("g",)).groups] == ["0.0", "1.0"]
+
+
 def test_gates_are_about_the_rate_and_its_ends() -> None:
     report = ours(judged(), by=("task",), fail_if=("rate.lo < 0.01", "rate.hi > 0.05", "rate.hi@task=law > 0.9"))
     assert [gate["passed"] for gate in report.gates] == [True, False, True]
