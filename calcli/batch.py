@@ -6,7 +6,7 @@ that methods and metrics never meet a null label, a non-finite score or a string
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -23,6 +23,7 @@ IntArray = NDArray[np.int64]
 LabelArray = NDArray[np.signedinteger[Any]]
 Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
 
+Item = TypeVar("Item")
 Role = Literal["category", "number", "boolean"]
 
 CHUNK = 1 << 15
@@ -32,6 +33,20 @@ CHUNK = 1 << 15
 def spans(rows: int, size: int = CHUNK) -> Iterator[slice]:
     """Slices of `size` over all rows, so that intermediate results stay in the processor's cache."""
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+
+
+def grouped(items: Iterable[Item], size_of: Callable[[Item], int], least: int) -> Iterator[list[Item]]:
+    """The items in lists, each of which has this size at least, but for the last one."""
+    group: list[Item] = []
+    size = 0
+    for item in items:
+        group.append(item)
+        size += size_of(item)
+        if size >= least:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def taken(record: Record, rows: Rows) -> Record:

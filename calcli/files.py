@@ -198,15 +198,7 @@ def _remove_unless_locked(path: Path) -> None:
 
 
 def read(path: Path, *, size: int | None = None, sha256: str | None = None) -> bytes:
-    """The content of a regular file, if it is the file that it should be.
-
-    Raises
-    ------
-    FileNotFoundError
-        If nothing stands there.
-    DamagedFileError
-        If it is a link or another thing than a file, or has another size or another hash.
-    """
+    """The content of a regular file; a `DamagedFileError` for a link or another thing, another size or another hash."""
     if WINDOWS and path.is_symlink():
         raise DamagedFileError("it is a symbolic link, not a file")
     try:

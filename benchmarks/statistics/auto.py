@@ -98,7 +98,7 @@ def run(seed: int, rows: int, key: str) -> Run:
     batch = Batch(drawn.score, (rng.random(rows) < prob).astype(np.int64), features=drawn.features)
     learned = learn(Recipe(method="auto"), batch, ("0", "1"), seed=seed, listener=SILENT)
     if learned.spec.name == "identity":
-        return Run(changed=False, twice=learned.luck > 0.0)
+        return Run(changed=False, twice=learned.deals is not None)
     held = learned.held_out(batch)
     found = paired(Scored(held.labels, learned.predicted), Scored(held.labels, sigmoid(held.score)), nll.rows)
     (one,) = learned.allowing_for_choice([Difference(learned.spec.name, "raw", "nll", *found)])
@@ -108,7 +108,7 @@ def run(seed: int, rows: int, key: str) -> Run:
         for said in (sigmoid(fresh.score), learned.calibrator.predict(fresh))
     )
     reported, lo, hi = (-(number or 0.0) for number in (one.value, one.hi, one.lo))
-    return Run(True, learned.luck > 0.0, reported, lo, hi, raw - ours, (raw - ours) / raw)
+    return Run(True, learned.deals is not None, reported, lo, hi, raw - ours, (raw - ours) / raw)
 
 
 def changed(seed: int, rows: int, classes: int) -> bool:

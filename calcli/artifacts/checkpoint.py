@@ -26,7 +26,7 @@ class Checkpoint:
 
     def __init__(self, folder: Path | None, key: str) -> None:
         self.folder = folder
-        self.finished = False
+        self.finished = False  # set once the artifact is written: no part is then needed any more
         self._key = key
 
     def get(self, part: str) -> bytes | None:
@@ -48,10 +48,6 @@ class Checkpoint:
         with files.disk_errors(f"cannot write {self.folder}"):
             files.replace(self.folder / self._name(part), hashlib.sha256(content).digest() + content)
             sync_directory(self.folder)
-
-    def finish(self) -> None:
-        """Note that the artifact is written, so that no part is needed any more."""
-        self.finished = True
 
     def _name(self, part: str) -> str:
         return f"{self._key}-{part}"

@@ -36,7 +36,6 @@ _MOST_NEIGHBOURS = 1000
 
 
 def exists(directory: Path | Url) -> bool:
-    """Whether there is an artifact, damaged or not."""
     path = directory / MANIFEST
     if isinstance(path, Url):
         return stores.version(path) is not None
@@ -74,7 +73,6 @@ def decoded(encoded: Iterable[File], directory: Path | Url, hint: str) -> dict[s
 
 
 def previous(directory: Path | Url, manifest: Manifest) -> Manifest | None:
-    """The manifest of the previous generation."""
     if manifest.previous is None:
         return None
     path = directory / manifest.previous

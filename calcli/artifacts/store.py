@@ -49,7 +49,6 @@ class Artifact:
 
     @property
     def state(self) -> State:
-        """The state of the calibrator."""
         if STATE not in self.states:
             raise ArtifactError(f"{self.path} holds no calibrator: no payload has the role {STATE!r}", hint=COPY_AGAIN)
         return self.states[STATE]
@@ -112,7 +111,9 @@ def pack(draft: Manifest, states: Mapping[str, State]) -> tuple[Manifest, list[F
     ]
     payloads = tuple(file.payload for file in encoded)
     sides = tuple({**side, "payload": _payload_of(side, payloads)} for side in draft.sides)
-    return replace(draft, payloads=payloads, sides=sides, requires=_requires(states), previous=None), encoded
+    blobs = (blob for state in states.values() for blob in state.blobs.values())
+    requires = (EXTRAS["catboost"],) if any(blob.startswith(cbm.START) for blob in blobs) else ()
+    return replace(draft, payloads=payloads, sides=sides, requires=requires, previous=None), encoded
 
 
 def unpack(manifest: bytes, payloads: Mapping[str, bytes]) -> Artifact:
@@ -166,12 +167,6 @@ def _payload_of(side: JsonObject, payloads: tuple[Payload, ...]) -> str | None:
     of_role = [payload for payload in payloads if payload.role == side.get("role")]
     of_content = [payload for payload in of_role if payload.sha256 == side.get("sha256")]
     return (of_content or of_role)[0].name if of_role else None  # the index is the first of a role
-
-
-def _requires(states: Mapping[str, State]) -> tuple[str, ...]:
-    """The extra that brings CatBoost, if one of its models will be applied."""
-    models = (blob for state in states.values() for blob in state.blobs.values() if blob.startswith(cbm.START))
-    return () if next(models, None) is None else (EXTRAS["catboost"],)
 
 
 def _reproducible(state: State) -> State:

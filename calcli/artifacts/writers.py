@@ -24,7 +24,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 from calcli import files
 from calcli.artifacts.generation import ELSEWHERE, LOCK, check_ours, is_our_name, needed, succeeding
@@ -70,8 +69,8 @@ def locked_directory(directory: Path, timeout: float | None) -> Iterator[Directo
         try:
             with files.locked(directory / LOCK, timeout, made):
                 try:
-                    current = _replaceable(directory)
-                    yield DirectoryWriter(directory, None if current is None else current.data)
+                    current, _ = _replaceable(directory)
+                    yield DirectoryWriter(directory, current)
                 finally:
                     # The outcome is decided by now. What cannot be removed is left to the next writer.
                     with suppress(OSError, CalcliError):
@@ -97,15 +96,8 @@ def check_directory(directory: Path) -> None:
             raise OSError(code, os.strerror(code))
 
 
-class _Current(NamedTuple):
-    """The manifest in place, as bytes and as read from them."""
-
-    data: bytes
-    manifest: Manifest
-
-
-def _replaceable(directory: Path) -> _Current | None:
-    """The current manifest, None if there is none yet; an error if something that is not ours is in the way."""
+def _replaceable(directory: Path) -> tuple[bytes, Manifest] | tuple[None, None]:
+    """The manifest in place, as bytes and as read from them, if there is one; an error if something else is there."""
     if os.path.lexists(directory) and not directory.is_dir():
         raise FileSystemError(f"{directory} exists and is not a directory", hint="choose another directory")
     try:
@@ -113,10 +105,10 @@ def _replaceable(directory: Path) -> _Current | None:
     except FileNotFoundError:
         if foreign := _foreign(directory):
             raise FileSystemError(f"{directory} is not an artifact: it contains {foreign!r}", hint=ELSEWHERE) from None
-        return None
+        return None, None
     except files.DamagedFileError as error:
         raise FileSystemError(f"{directory / MANIFEST} is in the way: {error}", hint=ELSEWHERE) from None
-    return _Current(current, check_ours(directory, current))
+    return current, check_ours(directory, current)
 
 
 def _sweep(directory: Path) -> None:
@@ -124,10 +116,10 @@ def _sweep(directory: Path) -> None:
 
     The generations are read from the disk, because after an interrupt the caller does not know how far it had come.
     """
-    current = _replaceable(directory)
+    _, current = _replaceable(directory)
     kept: set[str | None] = {LOCK}
     if current is not None:
-        kept |= needed(directory, current.manifest)
+        kept |= needed(directory, current)
     for entry in list(os.scandir(directory)):
         if entry.name not in kept and _is_ours(entry):
             Path(entry.path).unlink()

@@ -90,7 +90,6 @@ def build() -> Any:
 
 
 def _group(name: str) -> Any:
-    """A group of commands."""
 
     class Group(Overview):
         summaries = GROUPS[name]
@@ -180,7 +179,6 @@ class Overview(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def built(self, name: str) -> Any:
-        """The command of this name."""
         return _group(name) if name in GROUPS else _command(name, name)
 
     def get_help(self, ctx: Any) -> str:

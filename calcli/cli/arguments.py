@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import typer
 
-from calcli.cli.output import Answer, check_file, show, write_page
+from calcli.cli.output import Answer, check_file, show, write_file
 from calcli.cli.process import THREAD_VARIABLES, Console, variable_of, write_stderr
 from calcli.cli.screen import is_terminal
 from calcli.errors import UsageError
@@ -121,7 +121,6 @@ def option(
 
 
 def argument(metavar: str, help: str, default: Any = REQUIRED, *, kind: Any = str, **more: Any) -> Option:  # noqa: A002
-    """A positional argument."""
     more |= {"metavar": metavar, "help": help, "rich_help_panel": "Input"}
     return Option(metavar.strip("[].").lower(), (), kind, default, None, more)
 
@@ -139,7 +138,8 @@ def with_options(options: Sequence[Option]) -> Callable[[Command], Callable[...,
                 check_file(arguments.get("report_file"))
                 answer = function(arguments, console)
                 if answer is not None:
-                    write_page(answer, arguments.get("html"), console)
+                    if answer.page is not None and (page := arguments.get("html")) is not None:
+                        write_file(answer.page().encode(), page, f"the page is in {page}", console)
                     show(answer, arguments.get("form", "table"), console, arguments.get("report_file"))
 
         run.__doc__, _, examples = cleandoc(function.__doc__ or "").partition("\n\nExamples\n--------\n")
@@ -242,7 +242,6 @@ def names_or_none(text: str | None) -> tuple[str, ...] | None:
 
 
 def count_or_auto(text: str) -> int | str:
-    """The number of bins, or ``auto``."""
     from calcli.numeric.bins import MOST_BINS
 
     if text == "auto":

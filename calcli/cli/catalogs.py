@@ -110,7 +110,7 @@ def _method(spec: MethodSpec, screen: Screen) -> list[str]:
     # Parameters and presets.
     if spec.params:
         lines += ["", screen.bold("Parameters, for --set KEY=VALUE:")]
-        params = [(f"{param.name}={spelled(param.default)}", _taken(param)) for param in spec.params]
+        params = [(f"{one.name}={spelled(one.default)}", f"{one.help}; {_taken(one)}") for one in spec.params]
         lines += described(params, screen.prose)
     if spec.presets:
         lines += ["", screen.bold("Presets, for --preset NAME:")]
@@ -120,18 +120,16 @@ def _method(spec: MethodSpec, screen: Screen) -> list[str]:
 
 
 def _taken(param: Param) -> str:
-    """The meaning of a parameter, and the values that it takes."""
-    kinds = [] if param.kind == "choice" else [_numbers(param)]
-    return f"{param.help}; {' or '.join([*kinds, *param.choices])}"
-
-
-def _numbers(param: Param) -> str:
-    kind = {"int": "a whole number", "float": "a number", "bool": "true or false", "text": "a text"}[param.kind]
+    """The values that a parameter takes."""
+    kinds = {"int": "a whole number", "float": "a number", "bool": "true or false", "text": "a text"}
+    kind = kinds.get(param.kind, "")
     if param.low is not None and param.high is not None:
-        return f"{kind} from {param.low:,g} to {param.high:,g}"
-    if param.low is not None:
-        return f"{kind}, at least {param.low:,g}"
-    return kind if param.high is None else f"{kind}, at most {param.high:,g}"
+        kind += f" from {param.low:,g} to {param.high:,g}"
+    elif param.low is not None:
+        kind += f", at least {param.low:,g}"
+    elif param.high is not None:
+        kind += f", at most {param.high:,g}"
+    return " or ".join(filter(None, [kind, *param.choices]))
 
 
 def _metric(spec: MetricSpec, screen: Screen) -> list[str]:

@@ -15,7 +15,6 @@ from calcli.reporting.tables import Findings, of_differences
 from calcli.reporting.typesetting import NOTHING, settings
 
 if TYPE_CHECKING:
-    from calcli.diagrams.curves import Curve
     from calcli.reports.schema import Report, ScoreRow
     from calcli.verbs.uncertainty import EnsembleResult
 
@@ -109,14 +108,14 @@ def _rejection(report: Report, ensembles: Sequence[ScoreRow], screen: Screen) ->
     columns = [["rejected", "", *(f"{share:.0%}".replace("%", " %") for share in _REJECTED)]]
     for score in ensembles:
         for by in ("total", "knowledge", "oracle"):
-            points = _points(report.curves, score.name, by)
+            drawn = [
+                point
+                for curve in report.curves
+                if (curve.score, curve.by) == (score.name, by)
+                for point in curve.points
+            ]
+            points = {round(100 * point.x): point.y for point in drawn}
             losses = [points.get(round(100 * share)) for share in _REJECTED]
             columns.append([score.name, f"by {by}", *map(shown, losses)])
     title = "RMSE of the remaining rows" if amounts else "error of the remaining rows"
     return [screen.dim(f"  {title}"), *two_headers(columns, "r" * len(columns), screen)]
-
-
-def _points(curves: Sequence[Curve], name: str, by: str) -> dict[int, float]:
-    """The loss by percent rejected."""
-    chosen = (curve for curve in curves if (curve.score, curve.by) == (name, by))
-    return {round(100 * point.x): point.y for curve in chosen for point in curve.points}

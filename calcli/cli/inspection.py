@@ -105,13 +105,10 @@ def _section(section: Section, most: int | None, screen: Screen) -> list[str]:
         if (whole := len(section.rows)) > len(rows):
             more = f"These {len(rows):,} rows move most, of {whole:,}: --rules N shows N, --format json all."
             lines += wrapped(more, screen.prose)
-    align = "".join("r" if all(map(_is_number, column)) else "l" for column in zip(*rows, strict=True))
+    words = [any(isinstance(value, bool | str) for value in column) for column in zip(*rows, strict=True)]
+    align = "".join("l" if of_words else "r" for of_words in words)
     cells = [["" if value is None else short(value) for value in row] for row in rows]
     return [*lines, *(aligned([columns, *cells], align) if rows else ())]
-
-
-def _is_number(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _learned(inspection: Inspection) -> list[facts.Pair]:

@@ -22,13 +22,7 @@ _INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run calcli and return its exit code.
-
-    Parameters
-    ----------
-    arguments
-        The words after the program's name; those of this process if left out.
-    """
+    """Run calcli and return its exit code; by default the words after its name are those of this process."""
     own_process = arguments is None
     words = sys.argv[1:] if arguments is None else list(arguments)
     if own_process:
@@ -151,10 +145,11 @@ def _explanation(error: BaseException, words: Sequence[str]) -> tuple[int, str |
             return error.exit_code, str(error)
         case KeyboardInterrupt():
             return _INTERRUPTED, "interrupted"
-        case SystemExit():
-            return _exit_code(error), None
-        case OSError():
-            return FileSystemError.exit_code, _refusal(error)
+        case SystemExit(code=code):  # Typer exits after it has installed or shown completions
+            return code if isinstance(code, int) else 0 if code is None else _BUG, None
+        case OSError(filename=name):
+            reason = error.strerror or str(error) or type(error).__name__
+            return FileSystemError.exit_code, reason if name is None else f"{name}: {reason}"
         case MemoryError():
             # Like a full disk: not the user's mistake and not ours, the machine is too small.
             return FileSystemError.exit_code, "out of memory; use fewer rows, fewer features, or a larger machine"
@@ -165,16 +160,3 @@ def _explanation(error: BaseException, words: Sequence[str]) -> tuple[int, str |
         return mistake.exit_code, str(mistake)
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return _BUG, f"this is a bug in calcli, not a mistake of yours: {text}; --debug shows where, please report it"
-
-
-def _exit_code(error: SystemExit) -> int:
-    """The exit code of Typer, which exits after it has installed or shown completions."""
-    if error.code is None:
-        return 0
-    return error.code if isinstance(error.code, int) else _BUG
-
-
-def _refusal(error: OSError) -> str:
-    """The error of the operating system, and its file."""
-    reason = error.strerror or str(error) or type(error).__name__
-    return reason if error.filename is None else f"{error.filename}: {reason}"

@@ -227,31 +227,16 @@ KIND = check(
     "reliability",
     kind=Literal["reliability", "corp", "smooth", "rejection", "benefit", "murphy"],
 )
-LEAST = check(
-    "--from THRESHOLD",
-    "The least threshold of benefit and murphy.",
-    field="least",
-    kind=float,
-    bounds=(0.0, 1.0),
-    only="diagram",
-)
-MOST = check(
-    "--to THRESHOLD",
-    "The greatest threshold of benefit and murphy.",
-    field="most",
-    kind=float,
-    bounds=(0.0, 1.0),
-    only="diagram",
-)
-CURVE_COST_FP = check(
+of_curves = partial(check, kind=float, only="diagram")
+LEAST = of_curves("--from THRESHOLD", "The least threshold of benefit and murphy.", field="least", bounds=(0.0, 1.0))
+MOST = of_curves("--to THRESHOLD", "The greatest threshold of benefit and murphy.", field="most", bounds=(0.0, 1.0))
+CURVE_COST_FP = of_curves(
     "--cost-fp COST",
     "With --kind benefit: what a false positive costs; the curve is then in money, around the threshold that follows "
     "from both costs.",
-    kind=float,
     bounds=(0, 1e15),
-    only="diagram",
 )
-CURVE_COST_FN = check("--cost-fn COST", "What a false negative costs.", kind=float, bounds=(0, 1e15), only="diagram")
+CURVE_COST_FN = of_curves("--cost-fn COST", "What a false negative costs.", bounds=(0, 1e15))
 AXIS = check(
     "--axis auto|prob|logit|log",
     "The scale of the axes; auto takes log where nearly all scores are small, and logit where they are near 1.",

@@ -174,12 +174,6 @@ def bad_rows(
     return [f"{counted.rows_bad:,} of {counted.rows:,} rows {consequence}"] if counted.rows_bad else []
 
 
-def write_page(answer: Answer, target: str | None, console: Console) -> None:
-    """Write the page of an answer, with ``--html``."""
-    if target is not None and answer.page is not None:
-        write_file(answer.page().encode(), target, f"the page is in {target}", console)
-
-
 def write_file(content: bytes, target: str, note: str, console: Console) -> None:
     """Write a picture or a page beside the answer."""
     put(content, target)

@@ -53,7 +53,6 @@ def show_diagram(result: DiagramResult, form: Form, console: Console) -> None:
 
 
 def charts(shown: Sequence[Chart], screen: Screen) -> list[str]:
-    """Charts, one below the other."""
     return ["", *_colored(terminal.charts(shown, _look(screen)), screen), ""]
 
 

@@ -72,7 +72,6 @@ def write_path(path: os.PathLike[str]) -> None:
 
 
 def write_bytes(content: bytes) -> None:
-    """Write bytes to stdout."""
     write("")
     try:
         sys.stdout.buffer.write(content)
@@ -147,7 +146,6 @@ class Console(Listener):
         self._noted: set[str] = set()
 
     def show(self, lines: Iterable[str]) -> None:
-        """Show lines as they are."""
         if not self.quiet:
             self._write(list(lines))
 
@@ -162,7 +160,6 @@ class Console(Listener):
         self._write(answered("warning", self.stderr.doubtful, message, self.stderr.prose))
 
     def begin(self, task: str, total: int | None) -> None:
-        """Start a stage of the work."""
         if self.quiet or not self.stderr.terminal:
             return
         if self._bar is None:

@@ -288,17 +288,27 @@ def _titled(shown: Table, title: Iterable[str], screen: Screen) -> list[str]:
 
 def groups(report: Report, screen: Screen) -> list[str]:
     """A table for each column and score, without the last metrics where the screen is too narrow for all."""
+    found = list(tables.by_group(report))
+    terms = tables.GROUP_TERMS if report.command != "fit" else ()
+    return _narrowed(map(_ever_fewer_metrics, found), terms, screen, reversed) if found else []
+
+
+def _narrowed(
+    found: Iterable[Iterable[Table]],
+    terms: Iterable[facts.Pair],
+    screen: Screen,
+    order: Callable[[list[str]], Iterable[str]] = list,
+) -> list[str]:
+    """Of each table the first that fits the screen, under its title; the terms, and which columns are hidden."""
     lines: list[str] = []
     hidden: dict[str, None] = {}
-    for each in tables.by_group(report):
-        shown, rows = widest_fitting(_ever_fewer_metrics(each), screen)
-        hidden |= dict.fromkeys(name for name in reversed(each.header) if name not in shown.header)
-        lines += ["", screen.bold(each.title), *rows]
-    if lines:
-        terms = tables.GROUP_TERMS if report.command != "fit" else ()
-        more = [("more", f"{', '.join(hidden)}, on a wider screen or with --format")] if hidden else []
-        lines += ["", *notes([*terms, *more], screen)]
-    return lines
+    for widest, *narrower in found:
+        shown, rows = widest_fitting((widest, *narrower), screen)
+        hidden |= dict.fromkeys(name for name in order(widest.header) if name not in shown.header)
+        lines += ["", screen.bold(shown.title), *rows]
+    more = [("more", f"{', '.join(hidden)}, on a wider screen or with --format")] if hidden else []
+    kept = [(name, meaning) for name, meaning in terms if name not in hidden]
+    return [*lines, "", *notes([*kept, *more], screen)]
 
 
 def _segments(report: Report, screen: Screen) -> list[str]:
@@ -306,15 +316,11 @@ def _segments(report: Report, screen: Screen) -> list[str]:
     lines: list[str] = []
     for sentence in segments.sentences(report):
         lines += ["", *wrapped(sentence, screen.prose)]
-    hidden: dict[str, None] = {}
-    for _, each in segments.tables(report):
-        widths = range(len(each.header), segments.FEWEST - 1, -1)
-        shown, rows = widest_fitting((each.first(width) for width in widths), screen)
-        hidden |= dict.fromkeys(each.header[len(shown.header) :])
-        lines += ["", screen.bold(each.title), *rows]
-    terms = [(name, meaning) for name, meaning in segments.terms(report) if name not in hidden]
-    more = [("more", f"{', '.join(hidden)}, on a wider screen or with --format")] if hidden else []
-    return [*lines, "", *notes([*terms, *more], screen)] if terms else lines
+    found = (
+        [each.first(width) for width in range(len(each.header), segments.FEWEST - 1, -1)]
+        for _, each in segments.tables(report)
+    )
+    return [*lines, *_narrowed(found, segments.terms(report), screen)] if report.segments else lines
 
 
 def _recalibration(report: Report, screen: Screen) -> list[str]:

@@ -66,7 +66,6 @@ class Screen(NamedTuple):
 
     @property
     def prose(self) -> int:
-        """The width of prose."""
         return max(40, min(self.width, _WIDEST))
 
     def bold(self, text: str) -> str:
@@ -125,13 +124,8 @@ def shown_width(text: str) -> int:
     plain = escaped(_COLOR.sub("", text))
     if plain.isascii():
         return len(plain)
-    return sum(_letter_width(letter) for letter in plain)
-
-
-def _letter_width(letter: str) -> int:
-    if unicodedata.combining(letter):
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+    letters = (letter for letter in plain if not unicodedata.combining(letter))
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in letters)
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -46,7 +46,6 @@ def to_json(document: object, *, unicode: bool = True) -> str:
 
 
 def flat(header: Sequence[str], rows: Iterable[Sequence[Cell]], form: Flat) -> str:
-    """A table as CSV or Markdown."""
     lines = [header, *([_text(cell) for cell in row] for row in rows)]
     if form == "markdown":
         return _markdown(lines, ["---"] * len(header))

@@ -13,20 +13,12 @@ from typing import get_args
 
 import numpy as np
 
-from calcli.batch import FloatArray, IntArray, LabelArray
+from calcli.batch import FloatArray, IntArray
 from calcli.decisions.abstention import COVERAGES, AbstentionBand, Risk, by_confidence, by_cost, by_coverage, risks
 from calcli.decisions.conformal import PredictionSets, SetScore, of_classes
 from calcli.decisions.costs import CostRule, Costs, cross_fitted, least_expected
 from calcli.decisions.goal import Choice, DecisionGoal, Means, Option, decision_splits, with_confidence
-from calcli.decisions.measure import (
-    Rows,
-    class_costs,
-    class_numbers,
-    of_class,
-    rates_of,
-    set_numbers,
-    share_of,
-)
+from calcli.decisions.measure import Rows, class_costs, class_numbers, of_class, rates_of, set_numbers, share_of
 from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule, likeliest
 from calcli.decisions.target_choice import Certified, by_budget, by_group, by_merit, by_target
 from calcli.decisions.targets import NEVER, Mask, Target
@@ -37,7 +29,6 @@ NOT_IN_TOP_K = -1.0
 
 
 def choose(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
-    """The policy that reaches the goal."""
     if not rows.mass.sum() > 0:
         raise DataError("the weights add up to zero: no row counts")
     if goal.costs is not None:
@@ -97,7 +88,8 @@ def _by_costs(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
     costs = goal.four_costs()
     thresholds, yes = _common_thresholds("bayes", costs, goal, rows, seed)
     paid, opposite = (
-        {name: costs.of_rows(label, decisions) for name, decisions in yes.items()} for label in _both(rows)
+        {name: costs.of_rows(label, decisions) for name, decisions in yes.items()}
+        for label in (rows.label, 1 - rows.label)
     )
     band = None
     if goal.abstain is not None:
@@ -115,10 +107,8 @@ def _by_costs(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
         return _leaving_open(goal, rows, band, options)
     chosen, why = "bayes", "this threshold follows from the costs if the probabilities are calibrated"
     if means.saves("tuned", "bayes"):
-        chosen, why = (
-            "tuned",
-            "on rows that did not choose it, this threshold costs less than the one that follows from the costs",
-        )
+        chosen = "tuned"
+        why = "on rows that did not choose it, this threshold costs less than the one that follows from the costs"
     policy = Policy(ThresholdRule.at(thresholds[chosen]), costs=asdict(costs))
     return Choice(policy, chosen, why, tuple(options))
 
@@ -132,7 +122,7 @@ def _by_row_costs(goal: DecisionGoal, rows: Rows, costs: Costs, seed: int) -> Ch
     paid, opposite = (
         {"each row": np.where(done, costs.of_rows(label, own), goal.abstain or 0.0)}
         | {name: costs.of_rows(label, decisions) for name, decisions in yes.items()}
-        for label in _both(rows)
+        for label in (rows.label, 1 - rows.label)
     )
     means = Means.of(paid, rows, goal, seed, opposite)
     numbers = means.numbers("each row", "today")
@@ -152,11 +142,6 @@ def _by_row_costs(goal: DecisionGoal, rows: Rows, costs: Costs, seed: int) -> Ch
         return Choice(Policy(ThresholdRule.at(thresholds["tuned"])), "tuned", why, options)
     why = "this follows from the costs of the row if the probabilities are calibrated"
     return Choice(Policy(rule), "each row", why, options)
-
-
-def _both(rows: Rows) -> tuple[LabelArray, LabelArray]:
-    """The labels, and the other label of each row."""
-    return rows.label, 1 - rows.label
 
 
 def _common_thresholds(

@@ -162,7 +162,6 @@ class Thresholds:
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Thresholds:
-        """The inverse of `to_json`."""
         values = (tuple(math.inf if one is None else float(one) for one in row) for row in written["values"])
         rows = (tuple(int(one) for one in row) for row in written["rows"])
         sure = written["confidence"]

@@ -88,7 +88,6 @@ class Costs:
         return taken(self, rows)
 
     def of_rows(self, label: LabelArray, yes: Mask) -> FloatArray:
-        """The cost of each row."""
         cost = np.where(label > 0, np.where(yes, self.tp, self.fn), np.where(yes, self.fp, self.tn))
         return cost.astype(np.float64)
 

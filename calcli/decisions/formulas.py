@@ -9,16 +9,7 @@ from collections.abc import Sequence
 
 from calcli import expressions as terms
 from calcli.decisions.conformal import SLACK, Thresholds
-from calcli.decisions.policy import (
-    DECISION,
-    ENDS,
-    AnyRule,
-    ClassRule,
-    GroupRule,
-    IntervalRule,
-    MatrixRule,
-    SetRule,
-)
+from calcli.decisions.policy import DECISION, ENDS, AnyRule, ClassRule, GroupRule, IntervalRule, MatrixRule, SetRule
 from calcli.errors import UsageError
 from calcli.expressions import MOST, Among, Condition, Every, Input, Missing, Some, Term, Terms
 
@@ -44,13 +35,10 @@ def outputs(rule: AnyRule, prob: Terms) -> Terms:
     if isinstance(rule, SetRule | MatrixRule):
         each = (1.0 - prob[0], prob[0]) if len(prob) == 1 else prob
         return _sets(rule, each) if isinstance(rule, SetRule) else _least(rule, each)
-    return (_of_groups(rule, prob[0]) if isinstance(rule, GroupRule) else rule.formula(prob[0]),)
-
-
-def _of_groups(rule: GroupRule, prob: Term) -> Term:
-    """1 for yes, 0 for no."""
-    least = _of_group(rule.column, rule.groups, list(map(terms.term, rule.thresholds)), terms.term(rule.unseen))
-    return terms.choose(prob >= least, 1.0, 0.0)
+    if isinstance(rule, GroupRule):
+        least = _of_group(rule.column, rule.groups, list(map(terms.term, rule.thresholds)), terms.term(rule.unseen))
+        return (terms.choose(prob[0] >= least, 1.0, 0.0),)
+    return (rule.formula(prob[0]),)
 
 
 def _least(rule: MatrixRule, prob: Terms) -> Terms:
@@ -96,7 +84,6 @@ def _thresholds(found: Thresholds, column: str | None, groups: Sequence[str], sl
 
 
 def _of_group(column: str, groups: Sequence[str], values: Sequence[Term], unseen: Term) -> Term:
-    """The value of the row's group."""
     group = Input(column, "category")
     tests: list[Condition] = [
         Some((Missing(group), Among(group, ("",)))) if name == "" else Among(group, (name,)) for name in groups

@@ -253,8 +253,7 @@ class DecisionGoal:
     @property
     def matrix(self) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]:
         """The actions, and the cost of each by class."""
-        if self.costs is None:
-            raise ValueError("there is no matrix of costs")
+        assert self.costs is not None
         for cost in chain(*self.costs[1]):
             if not 0.0 <= cost <= MOST_COST:
                 raise UsageError(f"--costs has {cost:g}: a cost is from 0 to {MOST_COST:g}")
@@ -401,7 +400,6 @@ class Means:
         return share * float(weight @ moved[differ]) / float(self.rows.mass.sum())
 
     def number(self, name: str) -> Number:
-        """The mean of a policy."""
         place = self.names.index(name)
         return intervals(float(self.means[place]), self.replicates[:, place])
 

@@ -89,7 +89,6 @@ def rates_of(rows: Rows, yes: Mask) -> dict[str, Number]:
 
 
 def share_of(rows: Rows, chosen: Mask) -> Number:
-    """The share of the rows that are chosen."""
     return rates_of(rows, chosen)["positive-rate"]
 
 
@@ -177,7 +176,10 @@ def measure(
         return set_numbers(rows, rule.sets.predict(rows.prob, rows.group)), promise
     paid = paid_of(policy, rows, beside)
     sign, name = (1.0, "cost") if policy.merit is None else (-1.0, policy.merit)
-    cost = {} if paid is None else {name: _mean(sign * paid, rows, replicates, seed)}
+    cost = {}
+    if paid is not None:
+        drawn = bootstrap_means([sign * paid], rows.weight, rows.together, replicates=replicates, seed=seed)
+        cost = {name: intervals(float(np.average(sign * paid, weights=rows.weight)), drawn[:, 0])}
     if isinstance(rule, ClassRule):
         return cost | _of_classes(rows, rule.members(rows.prob, beside)), promise
     if isinstance(rule, MatrixRule):
@@ -296,8 +298,3 @@ def _of_classes(rows: Rows, members: Mask) -> dict[str, Number]:
         found = rates_of(of_class(rows, place), named)
         numbers |= {f"{rate} of {name}": found[rate] for rate in ("precision", "recall")}
     return numbers
-
-
-def _mean(values: FloatArray, rows: Rows, replicates: int, seed: int) -> Number:
-    drawn = bootstrap_means([values], rows.weight, rows.together, replicates=replicates, seed=seed)
-    return intervals(float(np.average(values, weights=rows.weight)), drawn[:, 0])

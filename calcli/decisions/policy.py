@@ -342,7 +342,6 @@ class IntervalRule:
         return tuple(dict.fromkeys(name for name in (self.lower, self.upper, self.spread) if name is not None))
 
     def to_state(self) -> State:
-        """The rule as an artifact keeps it."""
         names: dict[str, Json] = {
             name: getattr(self, name) for name in ("lower", "upper", "spread", "squared", "column")
         }

@@ -70,7 +70,6 @@ class Certified:
         return cls(threshold, float(steps[passed.best]), unsure, steps[[*passed.passed]], bounds, bound, weights)
 
     def refusal(self, target: Target) -> str:
-        """Why no threshold is chosen."""
         side = "at least" if target.relation == ">=" else "at most"
         best = f"{self.best:.6g}, has a {target.rate} of {side} {self.bound:.3g} with that confidence"
         sure = with_confidence(target.confidence)

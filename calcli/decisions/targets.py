@@ -60,19 +60,14 @@ class Rate:
 
     def sums(self, counts: Counts) -> tuple[FloatArray, FloatArray]:
         """The weight of the hits, and that of all rows that the rate is about."""
-        return sum_of(counts, self.hits), sum_of(counts, self.of)
+        hits, of = (np.array([getattr(counts, name) for name in names]).sum(axis=0) for names in (self.hits, self.of))
+        return hits, of
 
     def rows(self, yes: Mask, positive: Mask) -> tuple[Mask, Mask]:
         """The rows that are hits, and the rows that the rate is about."""
         kinds = {"tp": yes & positive, "fp": yes & ~positive, "fn": ~yes & positive, "tn": ~yes & ~positive}
         hit, of = (np.logical_or.reduce([kinds[name] for name in names]) for names in (self.hits, self.of))
         return hit, of
-
-
-def sum_of(counts: Counts, names: tuple[str, ...]) -> FloatArray:
-    """Some of the four counts, added up."""
-    total: FloatArray = np.sum([getattr(counts, name) for name in names], axis=0, dtype=np.float64)
-    return total
 
 
 RATES: Mapping[str, Rate] = {
@@ -339,17 +334,7 @@ def _tail(hits: FloatArray, rows: FloatArray, rate: float, *, upper: bool) -> Fl
 
 
 def certify(target: Target, rows: Decided, expected: Decided) -> Passed:
-    """Choose among the thresholds of a grid.
-
-    Parameters
-    ----------
-    target
-        The target.
-    rows
-        The labelled rows at these thresholds.
-    expected
-        What the probabilities lead to expect at the same thresholds.
-    """
+    """Choose among the thresholds of a grid, at which the labelled `rows` and the `expected` counts were taken."""
     hits, worth = rows.worth(target.rate, expected, target.value)
     p = target.missed(hits, worth)
     order, spent = _sequence(target, expected, rows.alone(target.rate))

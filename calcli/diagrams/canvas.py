@@ -64,7 +64,6 @@ class Canvas:
 
 
 def width_of(line: Line) -> int:
-    """How many columns a line takes."""
     return sum(cells(piece.text) for piece in line)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
-from calcli.diagrams.curves import Curve, Point, amount, percent
+from calcli.diagrams.curves import Curve, amount, percent
 from calcli.metrics.diagnosis import Diagnosis
 
 Finding: TypeAlias = Literal["chance", "high", "low", "over", "under", "mixed", "rejects", "useful", "nothing"]
@@ -46,7 +46,6 @@ class Caption(NamedTuple):
 
 
 def caption(curve: Curve) -> Caption:
-    """The caption of a curve."""
     if not curve.points:
         return Caption("nothing", "No data", ": there are no rows")
     if curve.kind == "rejection":
@@ -61,9 +60,11 @@ def caption(curve: Curve) -> Caption:
     fault = test.faults[0]
     # The confidence in the predicted class has one direction only.
     finding, answer = FINDINGS[fault] if curve.of is not None else CONFIDENCES.get(fault, FINDINGS["shape"])
-    shown = [_worst(curve, side) for side in {"high": (-1,), "low": (1,)}.get(fault, (-1, 1))]
-    x_name, y_name = names(curve.of)
-    pairs = [pair(point.x, point.y) for point in shown if point is not None]
+    # Of each side the point that stands out most from chance.
+    sides = {"high": (-1,), "low": (1,)}.get(fault, (-1, 1))
+    outside = [[one for one in curve.points if one.off and side * (one.y - one.x) > 0] for side in sides]
+    worst = [max(of_side, key=lambda one: math.sqrt(one.n) * abs(one.y - one.x)) for of_side in outside if of_side]
+    pairs, (x_name, y_name) = [pair(one.x, one.y) for one in worst], names(curve.of)
     numbers = "; ".join(f"{x_name} {predicted}, {y_name} {observed}" for predicted, observed in pairs)
     return Caption(finding, answer, f": {numbers or means(test, curve.of)} ({p_text(test.p)})")
 
@@ -88,12 +89,6 @@ def told(test: Diagnosis) -> str:
 def p_text(p: float) -> str:
     """``p = 0.032``; what is near the least that draws can tell is ``p < 0.005``."""
     return "p < 0.005" if p < 0.005 else f"p = {p:.2g}"
-
-
-def _worst(curve: Curve, side: int) -> Point | None:
-    """The point whose gap of this sign stands out most from chance; None where no gap is beyond chance."""
-    outside = [point for point in curve.points if point.off and side * (point.y - point.x) > 0]
-    return max(outside, key=lambda point: math.sqrt(point.n) * abs(point.y - point.x), default=None)
 
 
 def _rejecting(curve: Curve) -> Caption:

@@ -215,19 +215,9 @@ class AtThresholds:
         """
         return self.tp / self.rows - self.fp / self.rows * _share(self.thresholds, 1.0 - self.thresholds)
 
-    @property
-    def precision(self) -> FloatArray:
-        """NaN where nothing is yes."""
-        return _share(self.tp, self.tp + self.fp)
-
-    @property
-    def recall(self) -> FloatArray:
-        return _share(self.tp, self.tp + self.fn)
-
-    @property
-    def alerts(self) -> FloatArray:
-        """The share of the rows that are yes."""
-        return (self.tp + self.fp) / self.rows
+    def to_json(self) -> dict[str, Json]:
+        arrays = {name: getattr(self, name) for name in ("thresholds", "tp", "fp", "fn", "tn", "cost")}
+        return {"score": self.name} | {name: None if one is None else one.tolist() for name, one in arrays.items()}
 
     def place(self, threshold: float) -> int:
         """The place of the nearest threshold."""
@@ -251,18 +241,10 @@ def decision_charts(
     *,
     confidence: float = 0.95,
 ) -> tuple[Chart, ...]:
-    """The charts of a policy.
+    """The charts of a policy: of the score that decides and of others beside it, all at the same thresholds.
 
-    Parameters
-    ----------
-    scores
-        The score that decides, then others to compare it with, all at the same thresholds.
-    chosen
-        Thresholds by name, that of the policy first; those above 1 are not drawn.
-    risks
-        The share of rows that are decided, the error rate among them and its upper bound.
-    confidence
-        That of the bounds.
+    `chosen` are thresholds by name, that of the policy first; those above 1 are not drawn. `risks` are the share of
+    rows that are decided, the error rate among them and its upper bound, which holds with the `confidence`.
     """
     marks = {name: threshold for name, threshold in chosen.items() if threshold <= 1.0}
     parts = [_costs(scores, marks), _benefits(scores, marks), _rates(scores[0], marks), _risks(risks, confidence)]
@@ -289,7 +271,12 @@ def _benefits(scores: Sequence[AtThresholds], marks: Mapping[str, float]) -> Cha
 
 
 def _rates(score: AtThresholds, marks: Mapping[str, float]) -> Chart:
-    rates = {"precision": score.precision, "recall": score.recall, "alerts": score.alerts}
+    yes = score.tp + score.fp
+    rates = {
+        "precision": _share(score.tp, yes),
+        "recall": _share(score.tp, score.tp + score.fn),
+        "alerts": yes / score.rows,
+    }
     tracks = [_track(name, score, rate, marks) for name, rate in rates.items()]
     return _chart(f"Precision, recall and alerts: {score.name}", "share", tracks, score, 1.0, marks)
 

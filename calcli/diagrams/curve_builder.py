@@ -41,28 +41,14 @@ def curve_sums(
 
 
 class CurveBuilder:
-    """Sums up rows for the curves of several scores.
+    """Sums up rows for the curves of several scores, of these kinds.
 
-    Parameters
-    ----------
-    scores
-        Their names.
-    groups
-        The groups of rows of which each score has a curve of its own: rows are then added under the scores of the first
-        group, of the second one, and so on.
-    names
-        The classes, in the order of their index.
-    kinds
-        The kinds of the curves.
-    classes
-        Of which classes: names, ``top`` or ``all``. None given: the positive class of two, ``top`` of more.
-    span
-        The least and the greatest threshold of net benefit and Murphy's curve, and between them those that must have a
-        point; None for all.
-    judged
-        Whether the curves have a diagnosis: not on rows that the scores were fitted on.
-    halved
-        Whether rows are the halves of rows with soft labels, for bands that count whole rows.
+    `names` are the classes in the order of their index, and `classes` those that are drawn, ``top`` or ``all``: without
+    any the positive class of two, ``top`` of more. Of each of the `groups` of rows each score has a curve of its own:
+    rows are then added under the scores of the first group, of the second one, and so on. `span` has the least and the
+    greatest threshold of net benefit and Murphy's curve, and between them those that must have a point; None for all.
+    Curves that are not `judged`, on rows that the scores were fitted on, have no diagnosis. `halved` rows are halves of
+    rows with soft labels, for bands that count whole rows.
     """
 
     def __init__(

@@ -142,15 +142,8 @@ class Curve:
     def in_money(self, costs: Costs) -> Curve:
         """Net benefit, which counts true positives, as what each of them saves: the cost of a false negative."""
         worth = float(costs.fn)
-        points = (
-            replace(
-                one,
-                y=worth * one.y,
-                lo=None if one.lo is None else worth * one.lo,
-                hi=None if one.hi is None else worth * one.hi,
-            )
-            for one in self.points
-        )
+        ends = ([None if end is None else worth * end for end in (one.lo, one.hi)] for one in self.points)
+        points = (replace(one, y=worth * one.y, lo=lo, hi=hi) for one, (lo, hi) in zip(self.points, ends, strict=True))
         return replace(self, points=tuple(points), costs=costs)
 
     @property

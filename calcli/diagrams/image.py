@@ -125,7 +125,6 @@ def image_format_of(output: str | os.PathLike[str], forms: Sequence[Form], *, hi
 
 
 def render(curves: Sequence[Curve], label: str, bands: Bands, form: Format) -> bytes:
-    """The picture as a file."""
     return saved(lambda: figure(curves, label, bands), form)
 
 
@@ -148,7 +147,6 @@ def saved(figure: Callable[[], Figure], form: Format) -> bytes:
 
 
 def figure(curves: Sequence[Curve], label: str, bands: Bands) -> Figure:
-    """The picture as a figure of matplotlib."""
     from matplotlib.figure import Figure
 
     if curves[0].charted:

@@ -310,5 +310,4 @@ def _path(frame: PlotArea, there: Sequence[tuple[float, float]], back: Sequence[
 
 
 def _number(value: float) -> str:
-    """A place in the picture."""
     return f"{value:.1f}".removesuffix(".0")

@@ -132,7 +132,6 @@ class _PlotArea:
         return self.x.labels(self.width // 6)
 
     def framed(self, canvas: Canvas) -> list[Line]:
-        """A plot with its axes."""
         named = self.y.labels(self.height // 3)
         labels = {round(self.y.share(value) * self.height): text for value, text in named.items()}
         lines = [self.row(labels.get(self.height - row, ""), line) for row, line in enumerate(canvas.lines())]
@@ -329,7 +328,6 @@ def _in_rows(entries: Sequence[Line], width: int) -> list[Line]:
 
 
 def charts(shown: Sequence[Chart], style: TerminalStyle) -> list[Line]:
-    """Charts, one below the other."""
     blocks = [[*_chart(chart.within(), style), []] for chart in shown]
     return in_letters([line for block in blocks for line in block][:-1], unicode=style.unicode)
 

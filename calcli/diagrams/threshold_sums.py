@@ -10,6 +10,7 @@ where it ends, so that sums over parts of the rows add up.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -74,13 +75,13 @@ class ThresholdSums(CurveSums):
         self.square += other.square
         self.apart += other.apart
 
+    @abstractmethod
     def worth(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """At each threshold the worth of a yes for a positive row and for a negative one, and of a positive no."""
-        raise NotImplementedError
 
+    @abstractmethod
     def references(self) -> dict[str, FloatArray]:
         """The curves without a score, by name."""
-        raise NotImplementedError
 
     def curve(self, diagnosis: Diagnosis | None = None) -> Curve:
         if not self.sums.any():

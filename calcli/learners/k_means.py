@@ -24,8 +24,7 @@ _DISTANCES = 1 << 17
 def k_means(points: FloatArray, weight: FloatArray, count: int, draw: int) -> FloatArray:
     """The centres of `count` clusters of more points than that; each point has a positive weight."""
     with one_thread_of_algebra():  # several would add up in an order of their own
-        lengths = np.square(points).sum(axis=1)
-        centres = _first(points, lengths, weight, count, draw)
+        centres = _first(points, weight, count, draw)
         columns = np.ascontiguousarray(points.T) * weight
         least = STILL * float(points.var(axis=0).mean())
         for _ in range(MOST):
@@ -36,14 +35,14 @@ def k_means(points: FloatArray, weight: FloatArray, count: int, draw: int) -> Fl
         return centres
 
 
-def _first(points: FloatArray, lengths: FloatArray, weight: FloatArray, count: int, draw: int) -> FloatArray:
+def _first(points: FloatArray, weight: FloatArray, count: int, draw: int) -> FloatArray:
     """Centres drawn among the points by the square of their distance to those before, each the best of a few draws."""
-    rng = np.random.RandomState(draw)
+    rng, lengths = np.random.RandomState(draw), np.square(points).sum(axis=1)
 
     def squared(places: IntArray) -> FloatArray:
-        """Of each of a few points to all."""
-        found = -2.0 * (points[places] @ points.T) + lengths[places, None] + lengths
-        return np.maximum(found, 0.0, out=found)
+        """The squared distances of a few points to all."""
+        found: FloatArray = -2.0 * (points[places] @ points.T) + lengths[places, None] + lengths
+        return np.maximum(found, 0.0)
 
     chosen = [int(rng.choice(len(points), p=weight / weight.sum()))]
     closest = squared(np.array(chosen))[0]

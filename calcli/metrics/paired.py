@@ -314,15 +314,25 @@ def widened(found: Paired, variance: float) -> Paired:
     return Paired(value, value - below, value + above, p)
 
 
-def given_at_least(found: Paired, least: float, luck: float = 0.0) -> Paired:
+class Deals(NamedTuple):
+    """How the mean of two estimates differs from the first of them."""
+
+    more: float
+    """By how much it is greater."""
+
+    luck: float
+    """The standard deviation of such a difference by chance."""
+
+
+def given_at_least(found: Paired, least: float, deals: Deals | None = None) -> Paired:
     """The interval of a mean that is only looked at because it was found to be `least` or more.
 
     The normal distribution cut off at `least` takes the place of the whole one (Lee et al. 2016). A mean that is found
     far above has the interval that it had; one just above may well be much less, or nothing.
 
-    With `luck` it was not this mean that had to be so much, but one that differs from it by chance, with this standard
-    deviation: the cut is blurred (Tian & Taylor 2018). The other was looked at because this one was small, so that this
-    may as well be unlucky: the upper end stays.
+    Of two `deals` it was the mean that had to be so much, which differs from this estimate by luck: the cut is blurred
+    (Tian & Taylor 2018). There was a second one because this was small, so that it may as well be unlucky: the upper
+    end is no lower than without a choice, or than that of the mean.
     """
     from scipy.optimize import brentq
     from scipy.special import log_ndtr, logsumexp
@@ -330,6 +340,7 @@ def given_at_least(found: Paired, least: float, luck: float = 0.0) -> Paired:
     if found.value is None or found.lo is None or found.hi is None or found.lo == found.hi:
         return found
     value = found.value
+    more, luck = deals or Deals(0.0, 0.0)
     cut = min(least, value + _MOST_LUCK * luck)
 
     def tail(mean: float, error: float) -> float:
@@ -350,7 +361,7 @@ def given_at_least(found: Paired, least: float, luck: float = 0.0) -> Paired:
         return float(brentq(lambda mean: tail(mean, error) - probability, value - width, value + 10.0 * error))
 
     below, above = (value - found.lo) / Z975, (found.hi - value) / Z975
-    hi = found.hi if luck else max(value, mean_of(0.975, above))  # an interval has in it what was found
+    hi = found.hi + max(0.0, more) if deals else max(value, mean_of(0.975, above))  # it has in it what was found
     return Paired(value, mean_of(0.025, below), hi, min(1.0, 2.0 * tail(0.0, below)))
 
 

@@ -30,7 +30,7 @@ from calcli.methods.spec import MethodSpec, Purpose
 from calcli.metrics.base import Folds, Scored
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.joint_test import GapSums, joint_test
-from calcli.metrics.paired import paired_difference, unit_sums
+from calcli.metrics.paired import Deals, paired_difference, unit_sums
 from calcli.models.held_out import Holdout, Mask, Splits, split_rows
 from calcli.models.model_selection import (
     IDENTITY,
@@ -201,12 +201,13 @@ class MethodSelection:
         return (self._gain(self.predicted(chosen)).nats - self._evidence.nats + asked) / self._total_weight
 
     @property
-    def luck(self) -> float:
-        """The standard deviation by which the mean gain over two deals differs from that by these folds."""
+    def deals(self) -> Deals | None:
+        """The mean gain over two deals beside that by these folds, in nats a row."""
         if self.again is None:
-            return 0.0
+            return None
         between = log_loss(self._pooled, self.labels) - log_loss(self.again._pooled, self.labels)
-        return Evidence.of(between, self.weight, self._units).error / 2.0 / self._total_weight
+        more = Evidence.of(between / 2.0, self.weight, self._units)
+        return Deals(more.nats / self._total_weight, more.error / self._total_weight)
 
     @property
     def _total_weight(self) -> float:
@@ -325,8 +326,8 @@ class Selection:
     least_gain: float | None
     """How much a method had to lower the mean log-loss to be chosen; None where nothing was."""
 
-    luck: float
-    """By what standard deviation the mean over two deals, which had to, differs from that; 0 where one was decisive."""
+    deals: Deals | None
+    """The mean over two deals beside the first, where it was that mean which had to lower it so much."""
 
 
 def select(
@@ -378,8 +379,8 @@ def select(
     kept = fitted if rows is batch else None
     least = None if pooled or chosen.name == IDENTITY else contest.least_gain(chosen)
     predicted = contest.predicted(chosen)
-    folded = splits.folds
-    return Selection(choice, fitted.spec, params, kept, holdout, compared, predicted, folded, least, contest.luck)
+    deals, dealt = contest.deals, splits.folds
+    return Selection(choice, fitted.spec, params, kept, holdout, compared, predicted, dealt, least, deals)
 
 
 def _predicted(outcomes: Sequence[Outcome]) -> dict[str, FloatArray]:

@@ -19,7 +19,7 @@ from calcli.methods.post_processing import PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Folds
-from calcli.metrics.paired import FoldFits, Paired, given_at_least
+from calcli.metrics.paired import Deals, FoldFits, Paired, given_at_least
 from calcli.models.auto import select
 from calcli.models.held_out import CROSS_VALIDATED_ROWS, Holdout, Mask, Splits, predict_held_out, split_rows
 from calcli.models.model_selection import Choice, choice_warnings
@@ -83,8 +83,8 @@ class FitOutcome:
     least_gain: float | None = None
     """How much it had to lower the mean log-loss to be selected."""
 
-    luck: float = 0.0
-    """The standard deviation by which the mean over two deals into folds, which then had to, differs from that."""
+    deals: Deals | None = None
+    """The mean over two deals into folds beside the first, where it was that mean which had to lower it so much."""
 
     folds: Folds | None = None
     """Of the held-out rows, where several calibrators have predicted them."""
@@ -130,7 +130,7 @@ class FitOutcome:
         chosen_by = (self.spec.name, RAW, "nll") == (one.score, one.versus, one.metric)
         if self.least_gain is None or not chosen_by or one.value is None or one.lo is None or one.hi is None:
             return one
-        found = given_at_least(Paired(-one.value, -one.hi, -one.lo, one.p), self.least_gain, self.luck)
+        found = given_at_least(Paired(-one.value, -one.hi, -one.lo, one.p), self.least_gain, self.deals)
         return one if found.lo is None or found.hi is None else replace(one, lo=-found.hi, hi=-found.lo, p=found.p)
 
     def warnings(self, differences: Sequence[Difference]) -> tuple[ReportWarning, ...]:
@@ -224,7 +224,7 @@ class _Task:
             prob=prob,
             folds=selected.folds,
             least_gain=selected.least_gain if self.post_processing.prior_ratio is None else None,
-            luck=selected.luck,
+            deals=selected.deals,
         )
 
     def with_method(self, spec: MethodSpec) -> FitOutcome:

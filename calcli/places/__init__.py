@@ -117,7 +117,6 @@ class Database:
 
     @property
     def file(self) -> Path | None:
-        """The file of a database that is a file."""
         if self.scheme not in ("sqlite", "duckdb"):
             return None
         return Path(unquote(self.url.partition(":///")[2].partition("?")[0]))

@@ -23,6 +23,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 
+from calcli.batch import grouped
 from calcli.errors import DataError, FileSystemError, MissingExtraError, UsageError
 from calcli.extras import installed, require
 from calcli.places import QUERIED, Database, Lake, LakeKind, Url, stores
@@ -42,7 +43,7 @@ _SQLITE_ROWS = {"adbc.sqlite.query.batch_rows": 1 << 16}
 """The first batch decides the types of the columns: the larger it is, the fewer values are seen too late."""
 
 _GROUP = 1 << 25
-"""The size in bytes of a row group, which is held in memory."""
+"""The size in bytes of a row group, which is held in memory: some drivers give a thousand rows at a time."""
 
 _LOST = ("FATAL:", "closed the connection", "connection to server")
 """Words of PostgreSQL when the server and not the query fails; amid the rows there is no SQLSTATE."""
@@ -65,22 +66,8 @@ def fetch_rows(database: Database, target: Path) -> None:
         if not schema.names:
             raise DataError(f"the query to {database} gives no columns", hint="it must be a select")
         with pyarrow.parquet.ParquetWriter(target, schema, compression="lz4", use_dictionary=False) as writer:
-            for group in _grouped(rows):
+            for group in grouped(rows, lambda batch: int(batch.nbytes), _GROUP):
                 writer.write_table(pa.Table.from_batches([_as_plain(batch, schema) for batch in group], schema))
-
-
-def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Batches joined into row groups of a Parquet file: some drivers give a thousand rows at a time."""
-    group: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        group.append(batch)
-        size += batch.nbytes
-        if size >= _GROUP:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
 
 
 def write_rows(database: Database, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:

@@ -150,7 +150,6 @@ def version(url: Url) -> Version | None:
 
 
 def remove(url: Url) -> None:
-    """Remove an object, if there is one."""
     with _reached("remove", url) as store:
         store.delete(url.key)
 

@@ -29,7 +29,6 @@ _TIE = 0.05
 
 
 def entries(report: Report) -> list[JsonObject]:
-    """The estimates of a report."""
     return [cast("JsonObject", entry) for entry in report.estimates]
 
 
@@ -207,7 +206,6 @@ LONG_COUNTS = ("rows", "labels", "worth", "method", "p", "better", "reason")
 
 
 def long_rows(report: Report) -> list[list[str | float | int | None]]:
-    """A row for each estimate."""
     rows = []
     for entry in entries(report):
         alone = (None, None, None) if entry["labels_only"] is None else _interval(entry["labels_only"])

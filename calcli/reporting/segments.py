@@ -31,7 +31,6 @@ _BESIDE = ("by NAME", "the mean prediction of another score on the same rows")
 
 
 def entries(report: Report, score: str) -> Sequence[Any]:
-    """The segments that were found in a score."""
     return [entry for entry in report.segments if entry["score"] == score]
 
 
@@ -87,7 +86,6 @@ def _table(score: str, found: Sequence[Any]) -> Table:
 
 
 def terms(report: Report) -> list[Pair]:
-    """The meaning of the columns."""
     if not report.segments:
         return []
     return [*_TERMS, *([_BESIDE] if len(report.segment_search) > 1 else [])]
@@ -100,12 +98,8 @@ def picture(found: Sequence[Any], scores: Sequence[str]) -> list[IntervalRow]:
         of = {entry["score"]: entry["predicted"]} | {other["score"]: other["predicted"] for other in entry["others"]}
         first, *others = (of[score] for score in scores)
         name = shortened(entry["text"], _LETTERS)
-        rows.append(IntervalRow(name, (entry["observed"], *_ends(entry)), None, first, tuple(others)))
+        lo = hi = None  # that of the gap, about the prediction
+        if entry["lo"] is not None and entry["hi"] is not None:
+            lo, hi = max(0.0, entry["predicted"] - entry["hi"]), min(1.0, entry["predicted"] - entry["lo"])
+        rows.append(IntervalRow(name, (entry["observed"], lo, hi), None, first, tuple(others)))
     return rows
-
-
-def _ends(entry: Any) -> tuple[float | None, float | None]:
-    """The interval of the observed rate: that of the gap, about the prediction."""
-    if entry["lo"] is None or entry["hi"] is None:
-        return None, None
-    return max(0.0, entry["predicted"] - entry["hi"]), min(1.0, entry["predicted"] - entry["lo"])

@@ -11,16 +11,7 @@ from calcli.metrics import catalog
 from calcli.metrics.clustered import NO_CLUSTERS
 from calcli.reporting import facts
 from calcli.reporting.facts import FLOOR, JsonObject, Pair
-from calcli.reporting.typesetting import (
-    NOTHING,
-    RowKind,
-    Table,
-    decimals,
-    interval,
-    number,
-    p_value,
-    signed,
-)
+from calcli.reporting.typesetting import NOTHING, RowKind, Table, decimals, interval, number, p_value, signed
 from calcli.reports.schema import RAW, Difference, MetricValue, ScoreRow, ScoreSource
 
 if TYPE_CHECKING:
@@ -99,7 +90,6 @@ class Findings(NamedTuple):
 
     @classmethod
     def of_report(cls, report: Report) -> Findings:
-        """The numbers of a report."""
         groups: dict[str, tuple[int, int]] = {}
         for entry in report.groups:
             if entry["score"] == RAW:

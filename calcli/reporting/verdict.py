@@ -300,7 +300,8 @@ def scarcity(report: Report) -> str:
     size = f"{100 * seen:.2g} percentage points"
     what = "the mean prediction" if len(shares) == 2 else f"the mean prediction of {name}"
     many = "No row has" if count == 0 else f"Only {count:,} row{'s have' if count > 1 else ' has'}"
-    beside = f" ({_percent(100 * seen / share)} % of the label's rate)" if count else ""
+    part = 100 * seen / share if count else 0.0
+    beside = f" ({f'{part:.2g}' if part < 100.0 else f'{part:,.0f}'} % of the label's rate)" if count else ""
     return (
         f"{many} the label {name}, so tests have little power: they detect (with 80 % power) only errors of {what} of "
         f"{glued(size)} or more{glued(beside)}."
@@ -326,10 +327,6 @@ def _short(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.2g}"
 
 
-def _percent(value: float) -> str:
-    return f"{value:.2g}" if value < 100.0 else f"{value:,.0f}"
-
-
 def _of_both(binding: JsonObject, rate: float) -> dict[str, float]:
     """The shares of the positive class and of the other one."""
     positive = binding["positive"]
@@ -338,7 +335,6 @@ def _of_both(binding: JsonObject, rate: float) -> dict[str, float]:
 
 
 def gates(report: Report) -> Iterator[Gate]:
-    """The outcome of each gate."""
     for gate in (cast("JsonObject", gate) for gate in report.gates):
         failures = []
         for failure in gate["failed"]:

@@ -41,7 +41,6 @@ def text(sentence: str) -> str:
 
 
 def paragraph(sentence: str, kind: str = "") -> str:
-    """A paragraph of a sentence or two."""
     return f"<p{_class(kind)}>{text(sentence)}</p>\n"
 
 
@@ -66,7 +65,6 @@ def table(shown: Table, *, caption: str = "") -> str:
 
 
 def terms(pairs: Iterable[tuple[str, str]]) -> str:
-    """A list of terms and their meanings."""
     entries = "".join(f"<dt>{text(term)}</dt><dd>{text(meaning)}</dd>\n" for term, meaning in pairs)
     return f"<dl>\n{entries}</dl>\n" if entries else ""
 
@@ -84,11 +82,18 @@ def _class(kind: str) -> str:
 
 def webpage(report: Report) -> str:
     """The report of `evaluate`, `compare` or `estimate` as HTML. Nothing in it is fetched from anywhere."""
-    if report.command == "estimate":
-        return _of_estimates(report)
+    title, body = ("Estimate", _of_estimates(report)) if report.command == "estimate" else _of_scores(report)
+    files = f": {facts.names_of_files(report.data.files)}" if report.data.files else ""
+    about = f"calcli {report.version}, {report.command}, seed {report.seed}"
+    return page.document(f"{title}{files}", about, "".join(body))
+
+
+def _of_scores(report: Report) -> tuple[str, list[str]]:
+    """The title and the parts of the page of `evaluate` or `compare`."""
     findings = Findings.of_report(report)
     if report.command == "compare":
-        title, opening = "Comparison of methods", _choice(report)
+        said = [*(one.message for one in report.warnings if one.code == "choice"), tables.certainty(report)]
+        title, opening = "Comparison of methods", "".join(paragraph(f"{one}.", "verdict") for one in said if one)
         board = tables.leaderboard(report, report.definitions)
         without = (paragraph(f"{name} {reason}", "note") for name, reason in tables.without_numbers(report))
         numbers, definitions = [table(board), *without], tables.leaderboard_terms(report, board)
@@ -118,15 +123,13 @@ def webpage(report: Report) -> str:
         section("Scores", terms(origins)),
         section("Definitions", terms(definitions)),
     ]
-    files = f": {facts.names_of_files(report.data.files)}" if report.data.files else ""
-    about = f"calcli {report.version}, {report.command}, seed {report.seed}"
-    return page.document(f"{title}{files}", about, "".join(body))
+    return title, body
 
 
-def _of_estimates(report: Report) -> str:
-    """The page of estimates: sentences, one picture, tables."""
+def _of_estimates(report: Report) -> list[str]:
+    """The parts of the page of estimates: sentences, one picture, tables."""
     metric = next(iter(report.definitions), "rate")
-    body = [
+    return [
         *(paragraph(sentence, "verdict") for sentence in estimates.headline(report)),
         _gates(report),
         *(paragraph(one.message, "warning") for one in report.warnings),
@@ -135,19 +138,9 @@ def _of_estimates(report: Report) -> str:
         section("Data", terms(facts.measured(report.data, report.binding))),
         section("Definitions", terms(estimates.terms(report))),
     ]
-    files = f": {facts.names_of_files(report.data.files)}" if report.data.files else ""
-    about = f"calcli {report.version}, {report.command}, seed {report.seed}"
-    return page.document(f"Estimate{files}", about, "".join(body))
-
-
-def _choice(report: Report) -> str:
-    """The chosen method, the reason, and the certainty of the choice."""
-    said = [*(one.message for one in report.warnings if one.code == "choice"), tables.certainty(report)]
-    return "".join(paragraph(f"{one}.", "verdict") for one in said if one)
 
 
 def headline(findings: Findings) -> str:
-    """The verdict on each score."""
     judged = verdict.verdicts(findings)
     first = paragraph(verdict.best(findings, judged), "verdict") if len(judged) > 1 else ""
     return first + "".join(map(_sentence, judged))

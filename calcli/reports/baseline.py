@@ -64,7 +64,6 @@ class Baseline:
             raise _no_report(path, "it does not hold what a report holds") from error
 
     def to_json(self) -> dict[str, Json]:
-        """The report's `baseline`."""
         return {"path": self.path, "sha256": self.sha256, "version": self.version}
 
     def changes(self, report: Report) -> tuple[Change, ...]:

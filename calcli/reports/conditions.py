@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
-from typing import cast
+from typing import NamedTuple, cast
 
-from calcli.artifacts.strictjson import as_json
 from calcli.errors import UsageError, unknown_name
 from calcli.metrics import catalog as metrics
 from calcli.reports.gates import SEGMENT_GAP, Comparison, Gate, Op, Term
@@ -30,8 +29,7 @@ EVEN = 1e-12
 """Differences below this are rounding: the identity is not worse than no calibration."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class _Failed(NamedTuple):
     """A number that made a gate fail."""
 
     score: str
@@ -41,34 +39,24 @@ class Failed:
     limit: float
 
 
-@dataclass(frozen=True, slots=True)
-class GateResult:
-    """The result of one gate; a gate that is true has not been passed."""
+def check_gates(gates: Sequence[Gate], report: Report, *, allow_null: bool = False) -> tuple[dict[str, Json], ...]:
+    """The report's `gates`: a gate that is true of any number has not been passed.
 
-    expr: str
-    passed: bool
-    failed: tuple[Failed, ...]
-
-    def to_json(self) -> dict[str, Json]:
-        """An entry of the report's `gates`."""
-        return as_json(asdict(self))
-
-
-def check_gates(gates: Sequence[Gate], report: Report, *, allow_null: bool = False) -> tuple[GateResult, ...]:
-    """The result of each gate; an undefined number is a `UsageError` unless nulls are allowed."""
-    return tuple(_check(gate, report, allow_null=allow_null) for gate in gates)
-
-
-def _check(gate: Gate, report: Report, *, allow_null: bool) -> GateResult:
-    failed: dict[Failed, None] = {}
-    for comparisons in gate.alternatives:
-        failures = [_failures(comparison, report, allow_null=allow_null) for comparison in comparisons]
-        if all(failures):
-            failed |= dict.fromkeys(chain.from_iterable(failures))
-    return GateResult(gate.expr or str(gate), not failed, tuple(failed))
+    An undefined number is a `UsageError` unless nulls are allowed.
+    """
+    results: list[dict[str, Json]] = []
+    for gate in gates:
+        failed: dict[_Failed, None] = {}
+        for comparisons in gate.alternatives:
+            failures = [_failures(comparison, report, allow_null=allow_null) for comparison in comparisons]
+            if all(failures):
+                failed |= dict.fromkeys(chain.from_iterable(failures))
+        numbers: list[Json] = [one._asdict() for one in failed]
+        results.append({"expr": gate.expr or str(gate), "passed": not failed, "failed": numbers})
+    return tuple(results)
 
 
-def _failures(comparison: Comparison, report: Report, *, allow_null: bool) -> list[Failed]:
+def _failures(comparison: Comparison, report: Report, *, allow_null: bool) -> list[_Failed]:
     """The numbers for which a comparison is true."""
     term = comparison.term
     label = term.metric if term.field == "value" else f"{term.metric}.{term.field}"
@@ -88,7 +76,7 @@ def _failures(comparison: Comparison, report: Report, *, allow_null: bool) -> li
                     hint="try: --allow-null",
                 )
             if _COMPARE[comparison.op](value, comparison.limit):
-                failures.append(Failed(score, name, label, value, comparison.limit))
+                failures.append(_Failed(score, name, label, value, comparison.limit))
     return failures
 
 
@@ -144,12 +132,11 @@ class _TermNumbers:
             found = next(one for one in self.report.segments if (one["score"], one["text"]) == (score, group))
             return abs(cast("float", found["gap"])), None
         if field == "change":
-            for change in self.report.changes:
-                if (change.score, change.metric, change.by, change.group) == (score, metric, by, group):
-                    if not change.comparable:
-                        raise self._error(str(change.reason), "write the baseline again with these options")
-                    return change.change, change.reason
-            raise ValueError(f"the report has no change of {metric} of {score}")
+            place = score, metric, by, group
+            change = next(one for one in self.report.changes if (one.score, one.metric, one.by, one.group) == place)
+            if not change.comparable:
+                raise self._error(str(change.reason), "write the baseline again with these options")
+            return change.change, change.reason
         row = self.report.score(score)
         why = row.metrics[metric].reason if metric in row.metrics else row.reason
         if not field.startswith("diff"):

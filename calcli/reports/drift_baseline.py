@@ -32,7 +32,6 @@ class LogOdds:
 
     @classmethod
     def empty(cls, classes: int) -> LogOdds:
-        """The sums over no rows."""
         return cls(np.zeros((classes, 3)))
 
     @classmethod
@@ -73,7 +72,6 @@ class Products:
 
     @classmethod
     def empty(cls, classes: int) -> Products:
-        """The sums over no rows."""
         return cls(np.zeros((classes, 3, len(DIRECTIONS))), np.zeros(2))
 
     @classmethod

@@ -9,7 +9,7 @@ rows are alike beyond their scores.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -261,12 +261,8 @@ class LabelCheck:
         """Whether the AUC is above 0.5 by more than so many standard errors."""
         return self.auc - 0.5 > errors * self.error
 
-    def against_chance(self, errors: float) -> bool:
-        """Whether the AUC is below 0.5 by more than so many standard errors."""
-        return 0.5 - self.auc > errors * self.error
-
     def to_json(self) -> dict[str, Json]:
-        return {"auc": self.auc, "error": self.error}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, kept: Json) -> LabelCheck | None:
@@ -281,7 +277,7 @@ class LabelCheck:
 
 def score_warnings(ranking: LabelCheck | None, prob: FloatArray, binding: Binding) -> Iterator[ReportWarning]:
     """Warnings about the raw score; `prob` are its probabilities, unclipped."""
-    if ranking is not None and ranking.against_chance(4):
+    if ranking is not None and 0.5 - ranking.auc > 4 * ranking.error:
         yield ReportWarning("ranks-backwards", f"the score ranks backwards (auc {ranking.auc:.3f}): {_meant(binding)}")
     ends = _two_values(prob)
     if ends is not None:

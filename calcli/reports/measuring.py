@@ -96,12 +96,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Measurements:
-    """The report's `definitions`, `scores`, `differences` and `curves`."""
+    """What was measured of a report, by the names of its keys."""
 
     definitions: Mapping[str, Definition]
-    scores: tuple[ScoreRow, ...]
-    differences: tuple[Difference, ...]
-    curves: tuple[Curve, ...]
+    scores: tuple[ScoreRow, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    groups: tuple[Mapping[str, Json], ...] = ()
+    rejection: tuple[Mapping[str, Json], ...] = ()
 
     @classmethod
     def of(
@@ -220,7 +222,6 @@ class Resampling:
     groups: IntArray | None = None
 
     def replicate(self, scored: Sequence[Scored], chosen: Sequence[MetricSpec], options: Options) -> Bootstrap:
-        """The metrics of replicates of the rows."""
         from calcli.metrics.bootstrap import bootstrap
 
         return bootstrap(scored, chosen, options, self.replicates, seed=self.seed, groups=self.groups)
@@ -269,13 +270,13 @@ def group_entries(
     return entries
 
 
-def with_adjusted(entries: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
+def with_adjusted(entries: Sequence[Mapping[str, Json]]) -> tuple[dict[str, Json], ...]:
     """The report's `groups` with p-values that are corrected for all of them: every column and every score."""
     tests = [cast("tuple[float | None, float | None]", (entry["p"], entry["p_least"])) for entry in entries]
-    return [{**entry, "p_adjusted": p} for entry, p in zip(entries, adjusted(tests), strict=True)]
+    return tuple({**entry, "p_adjusted": p} for entry, p in zip(entries, adjusted(tests), strict=True))
 
 
-def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> list[dict[str, Json]]:
+def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> tuple[dict[str, Json], ...]:
     """The report's `rejection`: x is the share of rows rejected, or the threshold of the uncertainty, y the error."""
     points: list[dict[str, Json]] = []
     for candidate in candidates:
@@ -285,11 +286,10 @@ def rejection_curves(candidates: Sequence[Candidate], rows: Labelled) -> list[di
         for by, curve in (("rate", by_rate(scored)), ("threshold", by_threshold(scored))):
             score: dict[str, Json] = {"score": candidate.name, "class": None, "by": by}
             points += [score | {"x": at.at, "y": at.error, "n": at.n, "lo": at.lo, "hi": at.hi} for at in curve]
-    return points
+    return tuple(points)
 
 
 def raw_candidate(batch: Batch, name: str = RAW, source: ScoreSource | None = None) -> Candidate:
-    """The raw score of these rows."""
     source, prob = source or ScoreSource("raw"), raw_probabilities(batch)
     return Candidate(name, source, prob, odds=raw_odds(batch), ranks=batch.ranks)
 
@@ -328,10 +328,7 @@ def report_on(
     artifact: str | None = None,
     chosen: str | None = None,
     warnings: Sequence[ReportWarning] = (),
-    groups: Sequence[Mapping[str, Json]] = (),
-    rejection: Sequence[Mapping[str, Json]] = (),
 ) -> Report:
-    """The report of a verb."""
     return Report(
         command=command,
         version=VERSION,
@@ -341,8 +338,6 @@ def report_on(
         warnings=tuple(warnings),
         artifact=artifact,
         chosen=chosen,
-        groups=tuple(groups),
-        rejection=tuple(rejection),
         **vars(measured),
     )
 
@@ -388,7 +383,6 @@ def units_fact(units: SamplingUnits | None) -> dict[str, Json] | None:
 
 
 def class_weights(labels: LabelArray, weight: FloatArray | None, classes: int) -> FloatArray:
-    """The total weight of each class."""
     return totals(labels, weight, classes)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from calcli.artifacts.strictjson import as_json
 from calcli.metrics.multiple import holm
 from calcli.reports.measuring import Measurements, report_on, with_adjusted
-from calcli.reports.schema import RAW, DataFacts, Report
+from calcli.reports.schema import RAW, Report
 from calcli.state import Json
 from calcli.tables.binding_types import Binding
 
@@ -32,10 +32,18 @@ def of_labels(by: str, reports: Mapping[str, Report], binding: Binding, rows: in
     warnings = [
         replace(one, message=f"{name}: {one.message}") for name, report in reports.items() for one in report.warnings
     ]
-    measured = Measurements(first.definitions, (), (), ())
-    groups = with_adjusted([as_json(entry) for entry in entries])
-    facts = _facts(reports, rows)
-    whole = report_on(first.command, first.seed, facts, binding, measured, warnings=warnings, groups=groups)
+    measured = Measurements(first.definitions, groups=with_adjusted([as_json(entry) for entry in entries]))
+    data = [report.data for report in reports.values()]
+    facts = replace(
+        data[0],
+        rows=rows,
+        rows_bad=max(one.rows_bad for one in data),
+        weight_sum=max(one.weight_sum for one in data),
+        label_rate={
+            name: one.label_rate for name, one in zip(reports, data, strict=True) if isinstance(one.label_rate, float)
+        },
+    )
+    whole = report_on(first.command, first.seed, facts, binding, measured, warnings=warnings)
     return replace(whole, gates=tuple(_gates(reports)))
 
 
@@ -62,19 +70,6 @@ def _entries(by: str, name: str, report: Report, score: str | None) -> Iterator[
     for entry in report.groups:
         if entry["by"] != by:
             yield {**entry, "by": f"{entry['by']} ({name})", "differences": {}}
-
-
-def _facts(reports: Mapping[str, Report], rows: int) -> DataFacts:
-    """The rows of the table, and the share of positives of each label."""
-    data = [report.data for report in reports.values()]
-    rates = {name: report.data.label_rate for name, report in reports.items()}
-    return replace(
-        data[0],
-        rows=rows,
-        rows_bad=max(one.rows_bad for one in data),
-        weight_sum=max(one.weight_sum for one in data),
-        label_rate={name: rate for name, rate in rates.items() if isinstance(rate, float)},
-    )
 
 
 def _gates(reports: Mapping[str, Report]) -> Iterator[dict[str, Json]]:

@@ -13,7 +13,7 @@ import polars as pl
 from calcli.errors import DataError, UsageError, unknown_name
 from calcli.numeric.links import probabilities
 from calcli.tables.arrays import numbers
-from calcli.tables.binding_types import NO_FLAGS, NO_SCORE, Binding, Dropped, Feature, Flags, Label, Score
+from calcli.tables.binding_types import NO_FLAGS, NO_SCORE, Binding, Dropped, Flags, Label, Score
 from calcli.tables.checks import encode
 from calcli.tables.features import UNIT, find_features, known_features, words_among_numbers
 from calcli.tables.labels import (
@@ -62,27 +62,15 @@ def bind(
     held_out_by: str | None = None,
     task: Task | None = None,
 ) -> Binding:
-    """Find the label, score, weight, node id and features of a table.
+    """Find the label, score, weight, node id and features of a table; flags take precedence.
 
-    Parameters
-    ----------
-    source, flags
-        The table, and the flags, which take precedence.
-    known
-        The binding of an artifact: its classes are fixed. Unless a flag names another column, its label and its score
-        are the only ones that are taken; its features always are.
-    need_label
-        Whether a table without labels is refused. If not, the labels are not read when `known` is given.
-    need_score
-        Whether there is a score. Rows without one, on which a model is trained or to which one is applied, need
-        features, and their label may be an amount.
-    features
-        Whether features are wanted; without them passes over the rows are saved, which tell ids from features and
-        infer the types of text files.
-    held_out_by
-        A column of groups or times: it is no feature unless ``--features`` names it.
-    task
-        Without a score, whether the label is a class or an amount; None decides by its values.
+    `known` is the binding of an artifact: its classes are fixed. Unless a flag names another column, its label and its
+    score are the only ones that are taken; its features always are. With `need_label` a table without labels is
+    refused; without it, labels are not read where an artifact is known. Rows without a score, on which a model is
+    trained or to which one is applied (not `need_score`), need features; the `task` says whether their label is a class
+    or an amount, None decides by its values. Without `features` passes over the rows are saved, which tell ids from
+    features and infer the types of text files. `held_out_by` is a column of groups or times, which is no feature unless
+    ``--features`` names it.
     """
     if flags.multi is not None:
         raise UsageError(
@@ -207,7 +195,12 @@ class _Binder:
         if binding.score.columns:
             columns, names = with_names(self.source, binding, columns, flags, held_out_by)
             self.notes.extend(note_on_names(names))
-        self.notes.extend([*_notes_on_labels(columns), *_notes_on_units(dropped)])
+        self.notes.extend(
+            f"{one.name!r} is named like a label but used as a feature; if it is one: --ignore {one.name}"
+            for one in columns
+            if one.name in LABEL_NAMES
+        )
+        self.notes.extend(_notes_on_units(dropped))
         self.notes.extend(_notes_on_words(words_among_numbers(self.source, columns)))
         return replace(binding, features=columns, dropped=dropped)
 
@@ -456,18 +449,6 @@ def _notes_on_words(words: Mapping[str, str]) -> list[str]:
     if not listed:
         return []
     more = "" if len(listed) <= MOST_LISTED else f" and {len(listed) - MOST_LISTED} more"
-    what = (
-        "is a category, though it mostly holds numbers"
-        if len(listed) == 1
-        else "are categories, though they mostly hold numbers"
-    )
+    one, several = "is a category, though it mostly holds numbers", "are categories, though they mostly hold numbers"
+    what = one if len(listed) == 1 else several
     return [f"{', '.join(listed[:MOST_LISTED])}{more} {what}; if the words mean missing, leave the cells empty"]
-
-
-def _notes_on_labels(features: Sequence[Feature]) -> list[str]:
-    """Notes on features that are named like labels."""
-    return [
-        f"{feature.name!r} is named like a label but used as a feature; if it is one: --ignore {feature.name}"
-        for feature in features
-        if feature.name in LABEL_NAMES
-    ]

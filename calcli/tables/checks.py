@@ -94,7 +94,6 @@ class Count:
         return both
 
     def see(self, chunk: Checked) -> None:
-        """Count the next rows."""
         if chunk.bad is not None and chunk.first is not None:
             self.rows_bad += int(chunk.bad.sum())
             self.why.update(chunk.why)
@@ -201,7 +200,6 @@ class Encoded(Checked):
 
     @property
     def good(self) -> Batch:
-        """The rows that are not bad."""
         return self.batch if self.bad is None else self.batch.take(~self.bad)
 
 

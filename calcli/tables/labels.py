@@ -23,7 +23,7 @@ MOST_CLASSES = 50
 """Whole numbers with more distinct values than this are amounts, unless flags say otherwise."""
 
 LOOKED_AT = 10_000
-"""The number of rows that tell whether a column could be a label, or a score."""
+"""The number of rows that tell whether a column could be a label, or a score, and on which scale."""
 
 WORDS = 10
 """Labels are shares if they hold so many different shares for each word."""

@@ -12,13 +12,11 @@ from calcli.errors import DataError
 from calcli.tables.arrays import join_columns
 from calcli.tables.binding_types import Binding
 from calcli.tables.checks import Tally, score_values
+from calcli.tables.labels import LOOKED_AT
 from calcli.tables.passes import Reading, read_rows
 from calcli.tables.paths import reading
 from calcli.tables.scales import Scale
 from calcli.tables.source import Source
-
-LOOKED_AT = 10_000
-"""The number of rows that show the scale of scores."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import Binding, Feature, Flags
 from calcli.tables.checks import bound_columns, encode
 from calcli.tables.features import has_whole_numbers, roles_named
-from calcli.tables.load import LOOKED_AT, join_batches
+from calcli.tables.labels import LOOKED_AT
+from calcli.tables.load import join_batches
 from calcli.tables.paths import reading
 from calcli.tables.source import Source
 
@@ -103,7 +104,6 @@ def _some_rows(source: Source, binding: Binding, unit: str | None) -> tuple[Batc
 
 
 def note_on_names(names: Sequence[str]) -> list[str]:
-    """A note on integers that are read as categories."""
     if not names:
         return []
     what = "is read as a category" if len(names) == 1 else "are read as categories"

@@ -14,8 +14,7 @@ from calcli.errors import DataError, UsageError, available
 from calcli.listener import Listener
 from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags, Score
-from calcli.tables.labels import class_text, distinct_labels
-from calcli.tables.load import LOOKED_AT
+from calcli.tables.labels import LOOKED_AT, class_text, distinct_labels
 from calcli.tables.paths import reading
 from calcli.tables.source import Computed, Source, call_in
 from calcli.tables.text import is_present

@@ -227,19 +227,15 @@ class Table(Protocol):
 
     def example(self, flags: Flags, known: Binding | None, groups: Sequence[str]) -> Source:
         """The table, or a small one with the same columns, all labels, and all values of the columns `groups`."""
-        ...
 
     def with_weight_scale(self, binding: Binding) -> Binding:
         """The binding, with the scale of the weights of all rows."""
-        ...
 
     def run(self, gathering: Pass[Total]) -> Passed[Total]:
         """The total of all rows, which have been judged."""
-        ...
 
     def count_units(self, column: str, flag: str) -> int:
         """The number of values of a column that a flag names; null is refused."""
-        ...
 
 
 class ClusterTable(Table, Protocol):
@@ -248,15 +244,12 @@ class ClusterTable(Table, Protocol):
     @property
     def unit_key(self) -> str:
         """The column that `with_units` adds."""
-        ...
 
     def with_units(self, column: str | None, seed: int) -> ClusterTable:
         """The table with a random number below `UNITS` for each value of a column, or else for each row."""
-        ...
 
     def without_files(self, known: frozenset[str]) -> tuple[ClusterTable, Sequence[tuple[str, str]]] | None:
         """The rows of the files whose hashes are not known, and these files with their hashes; None without any."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -57,34 +57,21 @@ MIXED = "it mixes types"
 """Why a column is no feature."""
 
 
-class _Found(NamedTuple):
-    """The columns of a file, and why those cannot be read that mix types."""
+def scan_records(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, Mapping[str, DataError]]:
+    """All rows of `files`, in order, with `RECORD` as the first column; and the error of each column that mixes types.
 
-    schema: Mapping[str, pl.DataType]
-    mixed: Mapping[str, str]
-
-
-class Records(NamedTuple):
-    """The rows of files of JSON, with `RECORD` as the first column; and the error of each column that mixes types."""
-
-    frame: pl.LazyFrame
-    mixed: Mapping[str, DataError]
-
-
-def scan_records(files: Sequence[LocalFile]) -> Records:
-    """All rows of `files`, in order; they are read each time the frame is collected.
-
-    A column may be absent from some of the files, or of the records: JSON often leaves out what is null.
+    The rows are read each time the frame is collected. A column may be absent from some of the files, or of the
+    records: JSON often leaves out what is null.
     """
     schema: dict[str, pl.DataType] = {}
     mixed: dict[str, DataError] = {}
     for file in files:
         with reading(file.name):
             refuse_empty(file)
-            found = _look(file)
-        check_columns(file, found.schema)
-        mixed = {name: DataError(words, hint=ONE_TYPE) for name, words in found.mixed.items()} | mixed
-        for name, dtype in found.schema.items():
+            found, why = _look(file)
+        check_columns(file, found)
+        mixed = {name: DataError(words, hint=ONE_TYPE) for name, words in why.items()} | mixed
+        for name, dtype in found.items():
             wider = supertype(schema.get(name, dtype), dtype, union=True)
             if wider is None:
                 words = f"column {name!r} is {dtype} in {file.name}, but {schema[name]} in {files[0].name}"
@@ -103,7 +90,7 @@ def scan_records(files: Sequence[LocalFile]) -> Records:
                 for frame in _frames(file, wanted, text=RECORD in keep or not wanted):
                     yield frame.with_columns(values).select(keep)
 
-    return Records(scan_frames(read, {RECORD: pl.String(), **schema, **constants}), mixed)
+    return scan_frames(read, {RECORD: pl.String(), **schema, **constants}), mixed
 
 
 def _frames(file: LocalFile, wanted: Mapping[str, pl.DataType], *, text: bool) -> Iterator[pl.DataFrame]:
@@ -137,8 +124,8 @@ def _blocks(path: Path) -> Iterator[bytes]:
         yield last
 
 
-def _look(file: LocalFile) -> _Found:
-    """The columns of a file, after every check."""
+def _look(file: LocalFile) -> tuple[Mapping[str, pl.DataType], Mapping[str, str]]:
+    """The columns of a file, after every check, and why those cannot be read that mix types."""
     schema, refusal = None, None
     try:
         schema = _inferred(file.path)
@@ -146,7 +133,7 @@ def _look(file: LocalFile) -> _Found:
     except LIBRARY_ERRORS as error:
         refusal = error
     if refusal is None and schema is not None:
-        return _Found(schema, {})
+        return schema, {}
     names, mixed = _explained(file)
     if mixed:
         good = frozenset(names).difference(mixed)
@@ -155,11 +142,11 @@ def _look(file: LocalFile) -> _Found:
             with copy.open("w", encoding="utf-8", newline="\n") as stream:
                 stream.writelines(cut(line, good) + "\n" for _, line in _lines(file.path))
             inferred = _inferred(copy)
-        return _Found({name: pl.String() if name in mixed else inferred[name] for name in names}, mixed)
+        return {name: pl.String() if name in mixed else inferred[name] for name in names}, mixed
     if schema is None:
         assert refusal is not None
         raise refusal
-    return _Found(schema, {})  # pyarrow has limits that neither polars nor Python has
+    return schema, {}  # pyarrow has limits that neither polars nor Python has
 
 
 def _inferred(path: Path) -> pl.Schema:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from calcli.errors import UsageError, check_choices
 from calcli.places import Database, place
-from calcli.tables.binding_types import Flags
+from calcli.tables.binding_types import NO_FLAGS, Flags
 from calcli.tables.source import Data, Source, open_source
 from calcli.tables.weights import WeightKind
 
@@ -75,6 +75,18 @@ COLUMNS = tuple(ColumnsRequest.__annotations__)
 """The columns that a request names by themselves, in the order of `ColumnsRequest`."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RowsRequest(ColumnsRequest):
+    """A request about the rows of a table."""
+
+    __slots__ = ()
+
+    flags: Flags = NO_FLAGS
+    input_format: str | None = None
+    delimiter: str | None = None
+    bad_rows: BadRows = "fail"
+
+
 class TableRequest(Protocol):
     """The fields of a request that say which table it is about."""
 
@@ -115,7 +127,6 @@ def paths_of(data: Data, input_format: str | None, delimiter: str | None) -> lis
 
 
 def check_parquet(given: str | None, flag: str) -> None:
-    """Refuse other formats."""
     if given not in (None, "parquet"):
         raise UsageError(f"--engine spark reads and writes Parquet, not {given}", hint=f"leave out {flag}")
 

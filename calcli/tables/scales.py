@@ -52,7 +52,6 @@ class Scale:
     sums_to_one: bool = True
 
     def __add__(self, other: Scale) -> Scale:
-        """The scale of all rows."""
         return Scale(
             self.score,
             self.flags,
@@ -64,7 +63,6 @@ class Scale:
         )
 
     def see(self, values: FloatArray) -> None:
-        """Take in the scores of a chunk."""
         rows = values if values.ndim == 2 else values[:, None]
         if not np.isfinite(rows).all():
             rows = rows[np.isfinite(rows).all(axis=1)]

@@ -125,7 +125,6 @@ def scan_table(table: pa.Table, name: str) -> Part:
 
 
 def refuse_empty(file: LocalFile) -> None:
-    """Refuse a file of no bytes."""
     if file.path.stat().st_size == 0:
         raise DataError(f"{file.name} is empty", hint="was it cut off while it was written?")
 
@@ -155,8 +154,11 @@ def scan_typed(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, ArrowTypes]:
     # 3. one frame
     alike = all(part.schema == target and not part.stream for part in parts)
     if alike and len(files) > 1:
-        frame = _with_constants(_scan_together(files, kind), files)
-        return as_enums(frame, parts[0].levels), arrow_types
+        paths = PATH_COLUMN if files[0].constants else None
+        scan: Any = pl.scan_parquet if kind == "parquet" else pl.scan_ipc
+        # One scan costs polars much less than a scan of each.
+        frame = scan([file.path for file in files], glob=False, hive_partitioning=False, include_file_paths=paths)
+        return as_enums(_with_constants(frame, files), parts[0].levels), arrow_types
     return _one_by_one(files, parts, target), arrow_types
 
 
@@ -224,16 +226,6 @@ def _not_a(file: LocalFile, what: str, error: Exception) -> DataError:
         f"{file.name} is not {what}, or was cut off: {one_line(error)}",
         hint="if it is in another format, name it with --input-format",
     )
-
-
-def _scan_together(files: Sequence[LocalFile], kind: Format) -> pl.LazyFrame:
-    """One scan of files with the same schema, which costs polars much less than a scan of each."""
-    paths = PATH_COLUMN if files[0].constants else None
-    scan: Any = pl.scan_parquet if kind == "parquet" else pl.scan_ipc
-    frame: pl.LazyFrame = scan(
-        [file.path for file in files], glob=False, hive_partitioning=False, include_file_paths=paths
-    )
-    return frame
 
 
 def _one_by_one(files: Sequence[LocalFile], parts: Sequence[Part], target: Mapping[str, pl.DataType]) -> pl.LazyFrame:

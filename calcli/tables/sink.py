@@ -290,7 +290,6 @@ class _Array(_Outlet):
         return len(lines)
 
     def finish(self) -> None:
-        """Close the array."""
         super().write((b"[" if self._before == b"[\n" else b"\n") + b"]\n")
 
 

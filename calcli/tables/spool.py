@@ -162,7 +162,6 @@ class Spool:
         return copy
 
     def clear(self) -> None:
-        """Delete the temporary files."""
         if self._remove is not None:
             self._remove()
         self._folder = self._remove = None
@@ -289,7 +288,6 @@ class _Array:
                 return rest[:1]
 
     def expect(self, letter: str) -> None:
-        """Go past this letter."""
         found = self.next_letter()
         if found != letter:
             raise self.broken(f"{found!r} in place of {letter!r}" if found else f"it ends without {letter!r}")

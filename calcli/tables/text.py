@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, zip_longest
 from typing import IO, Any, Literal, TypeVar
@@ -26,6 +26,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 
+from calcli.batch import grouped
 from calcli.errors import DataError
 from calcli.tables.paths import SEPARATORS, Dialect, not_utf8, one_line, reading
 from calcli.tables.scan import LocalFile, refuse_constants, refuse_other_columns, scan_frames
@@ -276,15 +277,16 @@ def _never_closed(file: LocalFile, last: str) -> bool:
 
 COLUMNS_LOOKED_AT = 500
 MOST_LOOKED_AT = 1 << 22
-"""How many columns of a table of texts are looked at at once, and about how many values: each look has a price for each
-column, and expressions for thousands of them a price of their own in time and memory."""
+"""How many columns of a table of texts are looked at at once, and about how many values, as batches of wide tables have
+few rows: each look has a price for each column, and expressions for thousands of them a price of their own in time and
+memory."""
 
 
 def infer_schema(raw: pl.LazyFrame) -> pl.Schema:
     """The types of text columns, by one pass over all rows."""
     # The types that are still possible for each column after the rows so far; "empty": it may hold no value at all.
     kinds = {name: {"integer", "unsigned", "number", "boolean", "empty"} for name in raw.collect_schema()}
-    for batch in _together(raw.collect_batches()):
+    for batch in map(pl.concat, grouped(raw.collect_batches(), lambda one: len(one) * one.width, MOST_LOOKED_AT)):
         undecided = [name for name, kind in kinds.items() if kind & {"number", "boolean"}]
         for first in range(0, len(undecided), COLUMNS_LOOKED_AT):
             some = undecided[first : first + COLUMNS_LOOKED_AT]
@@ -292,18 +294,6 @@ def infer_schema(raw: pl.LazyFrame) -> pl.Schema:
             for name, answer in answers.row(0, named=True).items():
                 kinds[name] -= {kind for kind, fits in answer.items() if not fits}
     return pl.Schema({name: _dtype(kind) for name, kind in kinds.items()})
-
-
-def _together(batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """Batches put together until they hold `MOST_LOOKED_AT` values: of a wide table each has few rows."""
-    held: list[pl.DataFrame] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(len(one) for one in held) * batch.width >= MOST_LOOKED_AT:
-            yield pl.concat(held)
-            held = []
-    if held:
-        yield pl.concat(held)
 
 
 def _dtype(kinds: set[str]) -> pl.DataType:

@@ -45,7 +45,6 @@ class WeightScale:
     """Then by this, which has seven digits."""
 
     def apply(self, weight: FloatArray) -> FloatArray:
-        """The weights on this scale."""
         return np.ldexp(weight, self.exponent) * self.factor
 
 
@@ -77,7 +76,6 @@ class WeightSums:
     whole: bool = True
 
     def add(self, weight: FloatArray) -> None:
-        """Add weights."""
         weight = weight[np.isfinite(weight) & (weight > 0)]
         if not len(weight):
             return
@@ -88,7 +86,6 @@ class WeightSums:
         self += other
 
     def __iadd__(self, other: Self) -> Self:
-        """Add the sums over other weights."""
         one, two = self.exponent, other.exponent
         self.count, self.whole = self.count + other.count, self.whole and other.whole
         self.least, self.greatest = min(self.least, other.least), max(self.greatest, other.greatest)

@@ -25,7 +25,7 @@ from calcli.models.stream import (
 from calcli.places import place
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import load
-from calcli.tables.request import BadRows, ColumnsRequest, Engine, Request, check_master, open_table
+from calcli.tables.request import BadRows, Engine, Request, RowsRequest, check_master, open_table
 from calcli.tables.side_tables import MemberColumns, find_members
 from calcli.tables.source import Data, Source
 
@@ -33,7 +33,7 @@ Columns = TypeVar("Columns", bound=AddedColumns)
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyRequest(ColumnsRequest):
+class ApplyRequest(RowsRequest):
     """The request of `apply`.
 
     Attributes
@@ -60,11 +60,7 @@ class ApplyRequest(ColumnsRequest):
     extra: bool = False
     keep: tuple[str, ...] | None = None
     stream: bool = False
-    flags: Flags = Flags()
-    input_format: str | None = None
-    delimiter: str | None = None
     output_format: str | None = None
-    bad_rows: BadRows = "fail"
     edges: Data | None = None
     prior_shift: Literal["estimate"] | None = None
     engine: Engine = "local"

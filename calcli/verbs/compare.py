@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import get_args
 
 from calcli.batch import Batch
 from calcli.diagrams.curves import Kind
@@ -37,19 +37,15 @@ from calcli.models.requests import FitRequest, FitResult
 from calcli.models.side_inputs import NO_SIDE_FILES, SideFiles
 from calcli.models.trial import Contender, Judgement, Trial, TrialRows, bind_trial
 from calcli.reports.groups import LabelCheck, score_warnings, unit_warnings
-from calcli.reports.measuring import (
-    raw_probabilities,
-    report_on,
-)
+from calcli.reports.measuring import raw_probabilities, report_on
 from calcli.reports.schema import Difference, Report, ScoreRow, ScoreSource, Seconds
-from calcli.tables.binding_types import Flags
-from calcli.tables.request import BadRows, ColumnsRequest, Engine, check_master
+from calcli.tables.request import Engine, RowsRequest, check_master
 from calcli.tables.source import Data
 from calcli.verbs.fit import fit, trial_rows
 
 
 @dataclass(frozen=True, slots=True)
-class CompareRequest(ColumnsRequest):
+class CompareRequest(RowsRequest):
     """The request of `compare`.
 
     Attributes
@@ -84,11 +80,7 @@ class CompareRequest(ColumnsRequest):
     select: str | Path | None = None
     metrics: str = "default"
     options: Options = Options()
-    flags: Flags = Flags()
     sides: SideFiles = NO_SIDE_FILES
-    input_format: str | None = None
-    delimiter: str | None = None
-    bad_rows: BadRows = "fail"
     seed: int = 0
     engine: Engine = "local"
     master: str | None = None
@@ -108,38 +100,31 @@ def compare(request: CompareRequest, listener: Listener = SILENT) -> CompareResu
     """Predict held-out rows with every method, under the same splits."""
     check_master(request.engine, request.master, request.sample)
     # Check the request before any rows are read.
-    asked = _asked(request)
+    params = params_by_method(request.params, AUTO)
+    specs = _specs(request, params)
+    request.sides.check(specs, request.flags)
+    _installed(specs, request, params)
+    _metrics(request)
     with trial_rows(request, request.flags, request.resample_by, listener) as rows:
-        report, choice = _compare(request, asked, rows, listener)
+        report, choice = _compare(request, specs, params, rows, listener)
 
     # Fit the chosen method, if it is to be kept.
     selected = None if request.select is None else fit(_fit_request(request, choice), listener)
     return CompareResult(report, choice, selected)
 
 
-class _Asked(NamedTuple):
-    """The methods to compare, their parameters and the metrics."""
-
-    specs: Sequence[MethodSpec]
-    params: Mapping[str, Mapping[str, ParamValue]]
-    metrics: tuple[MetricSpec, ...]
-    criterion: MetricSpec
-
-
-def _asked(request: CompareRequest) -> _Asked:
-    params = params_by_method(request.params, AUTO)
-    specs = _specs(request, params)
-    request.sides.check(specs, request.flags)
-    _installed(specs, request, params)
-    return _Asked(specs, params, metrics.choose(request.metrics), criterion(request.criterion))
-
-
-def _compare(request: CompareRequest, asked: _Asked, rows: TrialRows, listener: Listener) -> tuple[Report, Choice]:
+def _compare(
+    request: CompareRequest,
+    specs: Sequence[MethodSpec],
+    params: Mapping[str, Mapping[str, ParamValue]],
+    rows: TrialRows,
+    listener: Listener,
+) -> tuple[Report, Choice]:
     """Compare on these rows; if they are a sample, measure on the others."""
-    features = any(spec.needs_features for spec in asked.specs)
+    features, (chosen, decisive) = any(spec.needs_features for spec in specs), _metrics(request)
     # Bind columns to roles.
     binding = bind_trial(rows.source, request, listener, features=features)
-    candidates, not_installed = _installed(asked.specs, request, asked.params, len(binding.features))
+    candidates, not_installed = _installed(specs, request, params, len(binding.features))
     for note in binding.notes:
         listener.note(note)
     trial = Trial.read(rows, binding, request, request.sides, listener, features=features)
@@ -159,12 +144,12 @@ def _compare(request: CompareRequest, asked: _Asked, rows: TrialRows, listener: 
         settle=others,
     )
     outcomes = tuple(map(_row_by_row, outcomes)) if others else outcomes
-    choice = replace(choose(outcomes, batch, splits, asked.criterion), not_installed=not_installed)
+    choice = replace(choose(outcomes, batch, splits, decisive), not_installed=not_installed)
 
     # Measure the predictions.
     against = tuple(dict.fromkeys((IDENTITY, choice.name)))
     kinds: tuple[Kind, ...] = get_args(Kind) if request.every_curve else ("reliability",)
-    judgement = Judgement(asked.metrics, request.options, against, kinds=kinds)
+    judgement = Judgement(chosen, request.options, against, kinds=kinds)
     contenders, held_out = list(_contenders(outcomes)), batch.take(splits.predicted)
     if others:
         measured, data, _ = trial.elsewhere(contenders, judgement)
@@ -173,7 +158,7 @@ def _compare(request: CompareRequest, asked: _Asked, rows: TrialRows, listener: 
             measured, data = trial.here(contenders, judgement, held_out, splits.folds)
         many = len(contenders) - 1
         measured = replace(measured, differences=_given_chosen(measured.differences, choice.name, many))
-    scores = _with_standings(measured.scores, outcomes, asked.criterion, held_out, request.seed)
+    scores = _with_standings(measured.scores, outcomes, decisive, held_out, request.seed)
     report = report_on(
         "compare",
         request.seed,
@@ -190,6 +175,11 @@ def _compare(request: CompareRequest, asked: _Asked, rows: TrialRows, listener: 
         ),
     )
     return report, choice
+
+
+def _metrics(request: CompareRequest) -> tuple[tuple[MetricSpec, ...], MetricSpec]:
+    """The metrics to measure, and the one that chooses."""
+    return metrics.choose(request.metrics), criterion(request.criterion)
 
 
 def _given_chosen(differences: Sequence[Difference], chosen: str, many: int) -> tuple[Difference, ...]:
@@ -258,11 +248,7 @@ def _row_by_row(outcome: Outcome) -> Outcome:
 
 
 def _with_standings(
-    scores: tuple[ScoreRow, ...],
-    outcomes: tuple[Outcome, ...],
-    metric: MetricSpec,
-    rows: Batch,
-    seed: int,
+    scores: tuple[ScoreRow, ...], outcomes: tuple[Outcome, ...], metric: MetricSpec, rows: Batch, seed: int
 ) -> Iterator[ScoreRow]:
     """The report's entries of methods that have predictions, with how likely each is the best by the criterion."""
     losses = [

@@ -14,14 +14,14 @@ from calcli.files import as_text, base_name
 from calcli.listener import Listener
 from calcli.metrics.base import Options
 from calcli.models.base import Given, Model, name_of
-from calcli.models.calibrator import CalibratorModel, load
+from calcli.models.calibrator import CalibratorModel
 from calcli.models.columns import link_remarks
 from calcli.reports.measuring import raw_odds, raw_probabilities
 from calcli.reports.schema import RAW, ReportWarning, ScoreSource
 from calcli.tables.binding import bind, bind_score
 from calcli.tables.binding_types import Binding, Feature, Flags
 from calcli.tables.pairs import STAR
-from calcli.tables.request import BadRows, ColumnsRequest, Engine
+from calcli.tables.request import Engine, RowsRequest
 from calcli.tables.scales import Scale
 from calcli.tables.scores import NoScoreError
 from calcli.tables.source import Data, Source
@@ -77,12 +77,6 @@ class NamedScores:
             for remark in link_remarks(model.calibrator, score.binding, source):
                 listener.note(f"{score.name}: {remark}")
 
-    @classmethod
-    def parse(cls, artifacts: Sequence[Given], columns: Sequence[str]) -> NamedScores:
-        """The scores of models, ``DIR`` or ``NAME=DIR``, and ``COLUMN`` or ``NAME=COLUMN``."""
-        given, named = split_names(artifacts, columns)
-        return cls({name: load(artifact) for name, artifact in given.items()}, named)
-
 
 def split_names(artifacts: Sequence[Given], columns: Sequence[str]) -> tuple[dict[str, Given], dict[str, str]]:
     """The artifacts by name, as they are given or as ``DIR`` or ``NAME=DIR``, and the columns by name."""
@@ -93,14 +87,9 @@ def split_names(artifacts: Sequence[Given], columns: Sequence[str]) -> tuple[dic
             if name in places:
                 raise UsageError(f"two scores are named {name!r}", hint=f"try: {flag} NAME={place}")
             places[name] = place
-    names = list(places)
-    return (
-        {
-            name: places[name] if isinstance(one, str) else one
-            for name, one in zip(names[: len(artifacts)], artifacts, strict=True)
-        },
-        {name: places[name] for name in names[len(artifacts) :]},
-    )
+    pairs = zip(places.items(), artifacts, strict=False)  # columns follow
+    named = {name: place if isinstance(one, str) else one for (name, place), one in pairs}
+    return named, {name: place for name, place in places.items() if name not in named}
 
 
 def _split_name(flag: str, given: Given) -> tuple[str, str]:
@@ -142,15 +131,8 @@ def bind_scores(
         if binding.score != raw.score:
             column = _listed(binding.score.columns)
             notes.append(f"{name} reads the {binding.score.kind} in {column}")
-        artifact = ScoreSource(
-            "artifact",
-            None if model.path is None else as_text(model.path),
-            column,
-            model.method,
-            model.sha256,
-            model.fitted,
-        )
-        calibrator = model.calibrator
+        path, calibrator = None if model.path is None else as_text(model.path), model.calibrator
+        artifact = ScoreSource("artifact", path, column, model.method, model.sha256, model.fitted)
         scores.append(ComparedScore(name, artifact, binding, calibrator.predict, calibrator.whole_table))
     # Columns that are calibrated already.
     for name, column in columns.items():
@@ -232,7 +214,7 @@ def _listed(names: Sequence[object]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluateRequest(ColumnsRequest):
+class EvaluateRequest(RowsRequest):
     """The request of `evaluate`.
 
     Attributes
@@ -293,10 +275,6 @@ class EvaluateRequest(ColumnsRequest):
     edges: Data | None = None
     fail_if: tuple[str, ...] = ()
     allow_null: bool = False
-    flags: Flags = Flags()
-    input_format: str | None = None
-    delimiter: str | None = None
-    bad_rows: BadRows = "fail"
     seed: int = 0
     engine: Engine = "local"
     master: str | None = None
@@ -316,7 +294,6 @@ class EvaluateRequest(ColumnsRequest):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The curves of the report."""
         if self.every_curve:
             return PAGE_KINDS
         return ("reliability", "rejection") if self.rejection else ("reliability",)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -18,9 +17,9 @@ from calcli.reports.groups import in_units, unit_warnings
 from calcli.reports.measuring import class_names, data_facts
 from calcli.reports.schema import DataFacts, ReportWarning
 from calcli.state import Json
-from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
+from calcli.tables.binding_types import Binding
 from calcli.tables.load import load as load_rows
-from calcli.tables.request import BadRows, ColumnsRequest, open_table
+from calcli.tables.request import RowsRequest, open_table
 from calcli.tables.side_tables import read_costs
 from calcli.tables.source import Data
 from calcli.verbs.compared_scores import seen_before
@@ -30,7 +29,7 @@ SCHEMA = "calcli.decision/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecideRequest(ColumnsRequest, DecisionGoal):
+class DecideRequest(RowsRequest, DecisionGoal):
     """The request of `decide`.
 
     Attributes
@@ -52,10 +51,6 @@ class DecideRequest(ColumnsRequest, DecisionGoal):
     output: str | Path | None = None
     cost_file: str | Path | None = None
     edges: Data | None = None
-    flags: Flags = NO_FLAGS
-    input_format: str | None = None
-    delimiter: str | None = None
-    bad_rows: BadRows = "fail"
     seed: int = 0
 
 
@@ -86,12 +81,8 @@ class DecideResult:
     scores: tuple[AtThresholds, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """The object of the contract."""
-        calibrator: Mapping[str, object] = {
-            "path": None if self.model.path is None else as_text(self.model.path),
-            "method": self.model.method,
-            "sha256": self.model.sha256,
-        }
+        path = None if self.model.path is None else as_text(self.model.path)
+        calibrator = {"path": path, "method": self.model.method, "sha256": self.model.sha256}
         return as_json(
             {
                 "schema": SCHEMA,
@@ -102,16 +93,10 @@ class DecideResult:
                 "data": asdict(self.data),
                 "binding": self.binding.to_json(),
                 **self.choice.to_json(),
-                "curves": [_curve(one) for one in self.scores],
+                "curves": [one.to_json() for one in self.scores],
                 "warnings": [asdict(warning) for warning in self.warnings],
             }
         )
-
-
-def _curve(score: AtThresholds) -> dict[str, Json]:
-    """The counts and costs of a score by threshold."""
-    arrays = {name: getattr(score, name) for name in ("thresholds", "tp", "fp", "fn", "tn", "cost")}
-    return {"score": score.name} | {name: None if each is None else each.tolist() for name, each in arrays.items()}
 
 
 def decide(request: DecideRequest, listener: Listener = SILENT) -> DecideResult:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -18,17 +17,18 @@ from calcli.diagrams.image import image_format_of, render
 from calcli.errors import UsageError, unknown_name
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.base import Given
+from calcli.models.calibrator import load
 from calcli.models.side_inputs import read_edges
 from calcli.numeric.bins import BINS, BinCount
 from calcli.reports.measuring import class_names, facts_of
 from calcli.reports.schema import DataFacts
 from calcli.state import Json
-from calcli.tables.binding_types import Binding, Flags
+from calcli.tables.binding_types import Binding
 from calcli.tables.passes import Table
-from calcli.tables.request import BadRows, ColumnsRequest, Engine, check_master
+from calcli.tables.request import Engine, RowsRequest, check_master
 from calcli.tables.source import Data, Source
-from calcli.verbs.clusters import Clustering, by_column
-from calcli.verbs.compared_scores import ComparedScore, NamedScores, all_features, bind_scores
+from calcli.verbs.clusters import by_column
+from calcli.verbs.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, split_names
 from calcli.verbs.engine import grouped, opened
 from calcli.verbs.score_passes import CurvePass
 from calcli.version import VERSION
@@ -47,7 +47,7 @@ MOST_GROUPS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class DiagramRequest(ColumnsRequest):
+class DiagramRequest(RowsRequest):
     """The request of `diagram`.
 
     Attributes
@@ -103,10 +103,6 @@ class DiagramRequest(ColumnsRequest):
     classes: tuple[str, ...] = field(default=(), kw_only=True)
     by: tuple[str, ...] = ()
     bands: Bands = "consistency"
-    flags: Flags = Flags()
-    input_format: str | None = None
-    delimiter: str | None = None
-    bad_rows: BadRows = "fail"
     edges: Data | None = None
     engine: Engine = "local"
     master: str | None = None
@@ -216,9 +212,18 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
     form = form_of(request.output, request.output_format)
     if form not in (None, "html"):
         extras.require("matplotlib", f"a picture as {form}")
-    named = NamedScores.parse(request.artifacts, request.scores)
-    if request.engine != "local":
-        _refuse_what_needs_rows(request)
+    given, columns = split_names(request.artifacts, request.scores)
+    named = NamedScores({name: load(artifact) for name, artifact in given.items()}, columns)
+    needs = {
+        "--binning mass": request.binning == "mass",
+        "--bins auto": request.bins == "auto",
+        "--edges": request.edges is not None,
+    }
+    if request.engine != "local" and (flag := next((flag for flag, given in needs.items() if given), None)):
+        raise UsageError(
+            f"{flag} needs all rows at once, and --engine spark has only sums over parts of them",
+            hint="leave it out, or draw a sample of the rows on one machine",
+        )
     if request.edges is not None:
         if not named.linked:
             raise UsageError("--edges is used by artifacts fitted with --edges", hint="leave it out")
@@ -254,20 +259,6 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
     return result
 
 
-def _refuse_what_needs_rows(request: DiagramRequest) -> None:
-    """Refuse what a cluster cannot draw, which has only sums over parts of the rows."""
-    needs = {
-        "--binning mass": request.binning == "mass",
-        "--bins auto": request.bins == "auto",
-        "--edges": request.edges is not None,
-    }
-    if flag := next((flag for flag, given in needs.items() if given), None):
-        raise UsageError(
-            f"{flag} needs all rows at once, and --engine spark has only sums over parts of them",
-            hint="leave it out, or draw a sample of the rows on one machine",
-        )
-
-
 def _tracing(
     request: DiagramRequest, named: NamedScores, table: Table, example: Source, listener: Listener, *, every_kind: bool
 ) -> CurvePass:
@@ -283,15 +274,19 @@ def _tracing(
         kinds += [kind for kind in PAGE_KINDS if kind != request.kind]
     parts = [by_column(example, binding, column, "--by", MOST_GROUPS) for column in request.by]
     names = [score.name for score in scores]
-    count = len(names) * max(1, sum(clusters.count for _, clusters in parts))
-    if request.overlay and count > MOST_OVERLAID:
+    groups = [
+        f"{column} = {value}"
+        for column, (values, clusters) in zip(request.by, parts, strict=True)
+        for value in (*values, "null")[: clusters.count]  # the missing one last, if there is one
+    ]
+    if request.overlay and (count := len(names) * max(1, len(groups))) > MOST_OVERLAID:
         raise UsageError(f"{count} curves are too many for one axis", hint=f"overlay up to {MOST_OVERLAID}")
     builder = CurveBuilder(
         names,
         class_names(binding),
         kinds,
         request.classes,
-        groups=list(_group_names(request.by, parts)) if parts else ("",),
+        groups=groups or ("",),
         bins=request.bins,
         binning=request.binning,
         bands=request.bands,
@@ -314,13 +309,6 @@ def _without_raw(scores: tuple[ComparedScore, ...]) -> tuple[ComparedScore, ...]
     kept = ("label", "weight", "weight_kind", "weight_scale", "trials", "soft")
     binding = replace(others[0].binding, **{name: getattr(raw.binding, name) for name in kept})
     return (replace(others[0], binding=binding), *others[1:])
-
-
-def _group_names(columns: Sequence[str], parts: Sequence[tuple[tuple[str, ...], Clustering]]) -> Iterator[str]:
-    """The groups of each column by each of its values, the missing one last if there is one."""
-    for column, (values, clusters) in zip(columns, parts, strict=True):
-        for value in (*values, "null")[: clusters.count]:
-            yield f"{column} = {value}"
 
 
 def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | None:

@@ -217,20 +217,9 @@ def observe(
 ) -> DriftVerdict:
     """Test the rows of an observation together with those before, and write the log.
 
-    Rows of files that were tested before are not counted again.
-
-    Parameters
-    ----------
-    model
-        The artifact whose calibration is tested.
-    state
-        The file of the log.
-    names
-        The names of the classes.
-    new_rows
-        Given the hashes of the files that were tested before, the rows of all others; None without any.
-    promises
-        What a policy promises, of whatever rows; empty where nothing is promised.
+    Rows of files that were tested before are not counted again: `new_rows` gets the hashes of these files, and gives
+    the rows of all others, or None. `state` is the file of the log, `names` are those of the classes, `promises` what a
+    policy promises of whatever rows.
     """
     baseline = drift_baseline_of(model)
     if baseline is None and not promises:

@@ -23,8 +23,6 @@ from calcli.numeric.e_process import EProcess, Night, between_nights
 from calcli.places import Url, stores
 
 SCHEMA = "calcli.drift/3"
-_FORMER = ("calcli.drift/1", "calcli.drift/2")
-"""The schemas of states with other bets: they begin anew."""
 
 LEARNED = 28
 """Nothing is bet before so many nights, four weeks, have told how much nights differ."""
@@ -48,6 +46,12 @@ class Observation:
     noise: tuple[float, ...]
     promised_mean: tuple[float | None, ...] = ()
     promised_noise: tuple[float | None, ...] = ()
+
+    @classmethod
+    def from_json(cls, night: dict[str, Any]) -> Observation:
+        lists = ("files", "sha256", "promised_mean", "promised_noise")
+        numbers = {name: tuple(map(float, night[name])) for name in ("mean", "noise")}
+        return cls(**night | {name: tuple(night[name]) for name in lists} | numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +82,6 @@ class DriftLog:
             raise FileSystemError(f"cannot read {path}: {error.strerror or error}") from None
         try:
             state = cast("dict[str, Any]", strictjson.loads_object(content))
-            if state.get("schema") in _FORMER:
-                return empty
             if state.get("schema") != SCHEMA:
                 raise UsageError(f"{path} is no state of --drift: its schema is {state.get('schema')!r}")
             if state["artifact"] != identity:
@@ -88,20 +90,7 @@ class DriftLog:
             wealth = _process(state["wealth"], nights, chances)
             kept = state.get("promised")
             promised = None if kept is None else _process(kept, nights, evenly(len(kept["logs"])))
-            observations = tuple(
-                Observation(
-                    night["at"],
-                    tuple(night["files"]),
-                    tuple(night["sha256"]),
-                    night["rows"],
-                    tuple(map(float, night["mean"])),
-                    tuple(map(float, night["noise"])),
-                    tuple(night.get("promised_mean", ())),
-                    tuple(night.get("promised_noise", ())),
-                )
-                for night in state["nights"]
-            )
-            return cls(identity, wealth, observations, promised)
+            return cls(identity, wealth, tuple(map(Observation.from_json, state["nights"])), promised)
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{path} is no state of --drift: {error}", hint="move it away to begin anew") from None
 

@@ -46,7 +46,6 @@ def groups_here(source: Source, asked: Sequence[str], listener: Listener) -> tup
 
 @contextmanager
 def opened(request: BadRowsRequest) -> Iterator[LocalTable | ClusterTable]:
-    """The table of a request, opened on its engine."""
     keep_going = request.bad_rows == "null"
     if request.engine == "local":
         with open_table(request) as source:

@@ -97,23 +97,12 @@ def compare_ensemble(
     seconds = Seconds(apply=time.perf_counter() - started)
     foreign = None if outside is None else model.ensemble.members(outside)
     single = model.ensemble.single
-    source = ScoreSource(
-        "ensemble",
-        path=None if model.path is None else as_text(model.path),
-        method=model.manifest.method,
-        sha256=model.sha256,
-    )
+    path = None if model.path is None else as_text(model.path)
+    source = ScoreSource("ensemble", path=path, method=model.manifest.method, sha256=model.sha256)
+    one, beyond = members.only(single), None if foreign is None else foreign.only(single)
     return [
         _measured(name, source, seconds, members, foreign, rows, single=False),
-        _measured(
-            f"{name}{SINGLE}",
-            source,
-            Seconds(),
-            members.only(single),
-            None if foreign is None else foreign.only(single),
-            rows,
-            single=True,
-        ),
+        _measured(f"{name}{SINGLE}", source, Seconds(), one, beyond, rows, single=True),
     ]
 
 
@@ -186,10 +175,8 @@ def _replicated(measured: Sequence[EnsembleMetrics], rows: Batch, replicates: in
     values = {metric: np.full((len(measured), replicates), np.nan) for metric in measured[0].metrics}
     for replicate in range(replicates):
         rng = stream(seed, "bootstrap", replicate)
-        weight, drawn = (
-            draw(rng) * rows.weights,
-            rng.integers(0, outside, outside) if outside else np.empty(0, np.int64),
-        )
+        weight = draw(rng) * rows.weights
+        drawn = rng.integers(0, outside, outside) if outside else np.empty(0, np.int64)
         for place, one in enumerate(measured):
             for metric, value in one.resampled(weight, drawn):
                 values[metric][place, replicate] = value

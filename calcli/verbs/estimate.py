@@ -69,9 +69,7 @@ def estimate(request: EstimateRequest, listener: Listener = SILENT) -> Report:
             for note in read[0].reader.binding.notes:
                 listener.note(note)
             report = _report(request, model, read)
-    return replace(
-        report, gates=tuple(one.to_json() for one in check_gates(gates, report, allow_null=request.allow_null))
-    )
+    return replace(report, gates=check_gates(gates, report, allow_null=request.allow_null))
 
 
 def _is_file(versus: str, source: Source) -> bool:

@@ -8,13 +8,12 @@ from typing import Literal
 
 from calcli.errors import UsageError
 from calcli.models.base import Given
-from calcli.tables.binding_types import Flags
-from calcli.tables.request import BadRows, ColumnsRequest, Engine, check_master
+from calcli.tables.request import Engine, RowsRequest, check_master
 from calcli.tables.source import Data
 
 
 @dataclass(frozen=True, slots=True)
-class EstimateRequest(ColumnsRequest):
+class EstimateRequest(RowsRequest):
     """The request of `estimate`.
 
     Attributes
@@ -71,10 +70,6 @@ class EstimateRequest(ColumnsRequest):
     output: str | Path | None = None
     fail_if: tuple[str, ...] = ()
     allow_null: bool = False
-    flags: Flags = Flags()
-    input_format: str | None = None
-    delimiter: str | None = None
-    bad_rows: BadRows = "fail"
     seed: int = 0
     engine: Engine = "local"
     master: str | None = None

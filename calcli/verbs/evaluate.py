@@ -118,8 +118,7 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     # The changes since the baseline, and the gates.
     if baseline is not None:
         report = replace(report, baseline=baseline.to_json(), changes=baseline.changes(report))
-    results = check_gates(gates, report, allow_null=request.allow_null)
-    return replace(report, gates=tuple(result.to_json() for result in results))
+    return replace(report, gates=check_gates(gates, report, allow_null=request.allow_null))
 
 
 def _of_each_label(
@@ -142,8 +141,7 @@ def _of_each_label(
             asked = replace(request, flags=one.flags, by=(by, *request.by))
             evaluation = _Evaluation(asked, named_scores, chosen, _against(asked, named_scores), None, listener)
             report = evaluation.report_of(LocalTable.of(one.source, keep_going=request.bad_rows == "null"))
-            results = check_gates(gates, report, allow_null=request.allow_null)
-            reports[label] = replace(report, gates=tuple(result.to_json() for result in results))
+            reports[label] = replace(report, gates=check_gates(gates, report, allow_null=request.allow_null))
         bindings = [Binding.from_json(report.binding) for report in reports.values()]
         return of_labels(by, reports, joint_binding(by, bindings), source.rows())
 
@@ -215,14 +213,6 @@ class _Gathered(NamedTuple):
     """The pairs of rows that are linked, or the group of each row; see `Scored`."""
 
 
-class _Measured(NamedTuple):
-    """The numbers of all rows, and of groups of them, and the rejection curves."""
-
-    all_rows: Measurements
-    groups: Sequence[dict[str, Json]] = ()
-    rejection: Sequence[dict[str, Json]] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class _Evaluation:
     """The scores that a request compares, and the metrics in which it does."""
@@ -268,10 +258,8 @@ class _Evaluation:
             request.seed,
             replace(facts, units=gathered.units_fact),
             replace(binding, features=all_features(scores)),
-            measured.all_rows,
+            replace(measured, groups=with_adjusted(measured.groups)),
             warnings=() if request.options.in_sample else seen_before(example, self.named_scores.models),
-            groups=with_adjusted(measured.groups),
-            rejection=measured.rejection,
         )
         if rows is not None:
             report = replace(report, warnings=(*self._doubts(example, binding, rows), *report.warnings))
@@ -354,7 +342,6 @@ class _Evaluation:
         return None
 
     def _no_sums(self, scores: Sequence[ComparedScore], options: Options) -> SummedScores:
-        """The sums over no rows."""
         return SummedScores.nothing(
             [score.name for score in scores],
             class_names(scores[0].binding),
@@ -380,16 +367,16 @@ class _Evaluation:
             )
         return None
 
-    def _from_sums(self, gathered: _Gathered) -> _Measured:
+    def _from_sums(self, gathered: _Gathered) -> Measurements:
         total, replicates = gathered.passed.total, None
         if self.request.bootstrap and total.sums.units is not None:
             replicates = total.sums.units.bootstrap(self.request.bootstrap, self.request.seed)
-        groups = [entry for grouped in total.groups for entry in grouped.entries()]
-        return _Measured(gathered.measuring.measured(total, replicates), groups)
+        groups = tuple(entry for grouped in total.groups for entry in grouped.entries())
+        return replace(gathered.measuring.measured(total, replicates), groups=groups)
 
     def _from_rows(
         self, rows: BufferedScores, names: tuple[str, ...], gathered: _Gathered, *, halved: bool
-    ) -> _Measured:
+    ) -> Measurements:
         request, candidates = self.request, rows.candidates
         options = request.options.of_rows(candidates[0].scored(rows).rows)  # of groups as of all rows
         resampling = Resampling(request.bootstrap, request.seed, rows.together) if request.bootstrap else None
@@ -406,14 +393,15 @@ class _Evaluation:
             kinds=request.kinds,
             halved=halved,
         )
-        grouped = [
+        groups = tuple(
             entry
             for column, codes in gathered.groupings
             for entry in measure_groups(
                 candidates, rows, self.chosen, options, names, column, codes, rows.clusters, halved=halved
             )
-        ]
-        return _Measured(measured, grouped, rejection_curves(candidates, rows) if request.rejection else ())
+        )
+        rejection = rejection_curves(candidates, rows) if request.rejection else ()
+        return replace(measured, groups=groups, rejection=rejection)
 
     def _of_sample(self) -> Report:
         """The report of a sample of a table on a cluster, for what needs the rows themselves."""

@@ -99,7 +99,7 @@ def evaluate_decisions(request: EvaluateRequest, models: Mapping[str, Model], li
             new_rows = rows_of(loaded, none, none.astype(np.int64), None, promises)
             drift = observe(model, state, (), new_rows, of_no_rows(promises, len(none))).to_json()
         facts = data_facts(loaded)
-    report = report_on("evaluate", request.seed, facts, binding, Measurements({}, (), (), ()))
+    report = report_on("evaluate", request.seed, facts, binding, Measurements({}))
     return replace(report, decisions=tuple(entries), drift=drift)
 
 

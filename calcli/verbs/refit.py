@@ -38,7 +38,6 @@ from calcli.metrics import catalog as metrics
 from calcli.models.auto import Evidence
 from calcli.models.base import Model, decider_of, kept_at, open_model
 from calcli.models.calibrator import CalibratorModel
-from calcli.models.held_out import Mask
 from calcli.models.policy import EVIDENCE, IN_PLACE, asked_in, label_refusal, seen_before, seen_warnings
 from calcli.models.recipe import Recipe
 from calcli.models.requests import RefitRequest
@@ -75,30 +74,20 @@ class DecisionRefit:
     """The sentence that says what the new rows show."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """The evidence of new rows against the policy in place, in nats and in words."""
+def _of_promise(promise: Promise) -> tuple[float, str]:
+    """The p-value of the new rows if the policy in place keeps its promise, and what they show."""
+    value = "on no rows" if promise.value is None else f"{promise.value:.4g} on new rows"
+    return promise.p, f"the one in place promised {promise.target}, and has {value} (p = {promise.p:.3g})"
 
-    evidence: float
-    why: str
 
-    @classmethod
-    def of_promise(cls, promise: Promise) -> _Shown:
-        value = "on no rows" if promise.value is None else f"{promise.value:.4g} on new rows"
-        speaks = -math.log(max(promise.p, 1e-300))
-        why = f"the one in place promised {promise.target}, and has {value} (p = {promise.p:.3g})"
-        return cls(speaks, why)
+def _of_costs(saved: FloatArray, rows: Batch) -> tuple[float, str]:
+    """The p-value if nothing is saved, by the normal distribution of the mean of what each row saves."""
+    from scipy.stats import norm
 
-    @classmethod
-    def of_costs(cls, saved: FloatArray, rows: Batch) -> _Shown:
-        """By the normal distribution of the mean of what each row saves."""
-        from scipy.stats import norm
-
-        found = Evidence.of(saved, rows.weight, rows.together)
-        mean = float(np.average(saved, weights=rows.weight))
-        p = float(norm.sf(found.nats / found.error)) if found.error > 0.0 else 1.0
-        why = f"on new rows that did not choose it, the new one saves {mean:+.4g} a row (p = {p:.3g})"
-        return cls(-math.log(max(p, 1e-300)), why)
+    found = Evidence.of(saved, rows.weight, rows.together)
+    mean = float(np.average(saved, weights=rows.weight))
+    p = float(norm.sf(found.nats / found.error)) if found.error > 0.0 else 1.0
+    return p, f"on new rows that did not choose it, the new one saves {mean:+.4g} a row (p = {p:.3g})"
 
 
 def _decisions(
@@ -120,38 +109,34 @@ def _decisions(
         numbers, promise = judged.measured(replicates=REPLICATES, seed=request.seed)
         choice = rows.choose(request.seed)
         if promise is not None:
-            shown = _Shown.of_promise(promise)
+            p, why = _of_promise(promise)
         else:
             paid = judged.paid()
             saved = np.zeros(int(judges.sum())) if paid is None else rows.saved(paid, judges, request.seed)
-            shown = _Shown.of_costs(saved, loaded.batch.take(judges))
+            p, why = _of_costs(saved, loaded.batch.take(judges))
     wrong = None if loaded.batch.label is None else label_refusal(old.manifest, LabelCheck.of(loaded.batch))
     undecided = choice.why if choice.rule is None else None
     entries = [decision_entry(IN_PLACE, judged.kind, numbers, promise)]
     if choice.rule is not None:
         chosen = next(option for option in choice.options if option.name == choice.chosen)
         entries.append(decision_entry(NEW, choice.rule.kind, chosen.numbers, None))
-    report = report_on("refit", request.seed, data_facts(loaded), binding, Measurements({}, (), (), ()))
-    result = _result(path, replace(report, decisions=tuple(entries)), shown, seen, wrong or undecided)
-    if result.kept is None:
-        rows.model(choice, report.data, request.seed).save(path)
-    return result
-
-
-def _result(path: Path | Url, report: Report, shown: _Shown, seen: Mask, refused: str | None) -> DecisionRefit:
-    """Whether that is enough to replace the policy."""
-    enough = shown.evidence >= EVIDENCE
-    unshown = None if enough else f"{shown.why}: that is not enough to replace it"
-    reason = refused or unshown
+    report = report_on("refit", request.seed, data_facts(loaded), binding, Measurements({}))
+    # Is that enough to replace the policy?
+    evidence, refused = -math.log(max(p, 1e-300)), wrong or undecided
+    enough = evidence >= EVIDENCE
+    reason = refused or (None if enough else f"{why}: that is not enough to replace it")
     report = replace(
         report,
         artifact=as_text(path),
         chosen=NEW if reason is None else IN_PLACE,
-        refit={"replaced": reason is None, "evidence": shown.evidence, "threshold": EVIDENCE, "reason": reason},
+        refit={"replaced": reason is None, "evidence": evidence, "threshold": EVIDENCE, "reason": reason},
         warnings=seen_warnings(seen, ~seen),
+        decisions=tuple(entries),
     )
+    if reason is None:
+        rows.model(choice, report.data, request.seed).save(path)
     kept = None if reason is None else f"{reason}; nothing was changed"
-    return DecisionRefit(path, report, kept, refused is None and not enough, shown.why)
+    return DecisionRefit(path, report, kept, refused is None and not enough, why)
 
 
 def refit(request: RefitRequest, listener: Listener = SILENT) -> RefitResult | DecisionRefit:

@@ -41,10 +41,7 @@ from calcli.places import Url, folder
 from calcli.reports.conditions import Guard
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.reports.groups import score_warnings
-from calcli.reports.measuring import (
-    raw_probabilities,
-    report_on,
-)
+from calcli.reports.measuring import raw_probabilities, report_on
 from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags, OtherTableError
@@ -124,7 +121,6 @@ class Evidence:
 
     @classmethod
     def of(cls, rows: Batch, in_place: FloatArray, new: FloatArray, effect: NightEffect) -> Evidence:
-        """From the probabilities of these rows."""
         gain = log_loss(in_place, rows.labels) - log_loss(new, rows.labels)
         found = auto.Evidence.of(gain, rows.weight, rows.together)
         asked = effect.factor if effect.nights >= NIGHTS else NEARER * effect.factor

@@ -41,7 +41,7 @@ from calcli.tables.binding import Task, bind_unscored
 from calcli.tables.binding_types import Binding, Dropped, Flags
 from calcli.tables.features import model_features
 from calcli.tables.load import load as load_rows
-from calcli.tables.request import BadRows, ColumnsRequest, open_table
+from calcli.tables.request import RowsRequest, open_table
 from calcli.tables.side_tables import load_auxiliary, load_numbers
 from calcli.tables.source import Data, Source, open_source
 from calcli.uncertainty.decomposition import SeenFeatures, make
@@ -50,7 +50,7 @@ from calcli.verbs.ensemble_metrics import FORMATS, EnsembleMetrics, compare_ense
 
 
 @dataclass(frozen=True, slots=True)
-class EnsembleRequest(ColumnsRequest):
+class EnsembleRequest(RowsRequest):
     """The request of `uncertainty fit`.
 
     Attributes
@@ -81,10 +81,6 @@ class EnsembleRequest(ColumnsRequest):
     task: Task | None = None
     tune: bool = False
     model: str | Path | None = None
-    flags: Flags = Flags()
-    input_format: str | None = None
-    delimiter: str | None = None
-    bad_rows: BadRows = "fail"
     seed: int = 0
     dry_run: bool = False
 
@@ -156,7 +152,11 @@ def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult
     """Train an ensemble, or take a model for one, and keep it."""
     settings = request.settings()
     extras.require("catboost", "an ensemble")
-    user_model, side = _user_model(request)
+    user_model: UserModel | None = None
+    side: tuple[JsonObject, ...] = ()
+    if request.model is not None:
+        content, fact = read_model(request.model)
+        user_model, side = read_user_model(content, str(request.model), request.members), (fact,)
     with open_table(request) as source:
         target = target_of(source, request.output, settings.kind)
         binding = _bind(source, request, user_model)
@@ -182,15 +182,14 @@ def fit(request: EnsembleRequest, listener: Listener = SILENT) -> EnsembleResult
             model = EnsembleModel(target, manifest, binding, None, trained.ensemble, trained.seen)
             if target is not None:
                 model = replace(model, manifest=store.write(target, manifest, model.states))
-            saved.finish()
-    return EnsembleResult(binding, target, model, trained.trials, seconds, _posterior_warnings(request, user_model))
-
-
-def _user_model(request: EnsembleRequest) -> tuple[UserModel | None, tuple[JsonObject, ...]]:
-    if request.model is None:
-        return None, ()
-    content, fact = read_model(request.model)
-    return read_user_model(content, str(request.model), request.members), (fact,)
+            saved.finished = True
+    warnings: tuple[str, ...] = ()
+    if user_model is not None and not user_model.posterior:
+        warnings = (
+            f"{request.model} was not trained with posterior sampling: its members are no sample of models that fit "
+            "the rows, and their disagreement says less about what is not known",
+        )
+    return EnsembleResult(binding, target, model, trained.trials, seconds, warnings)
 
 
 def _bind(source: Source, request: EnsembleRequest, model: UserModel | None) -> Binding:
@@ -215,22 +214,13 @@ def _bind(source: Source, request: EnsembleRequest, model: UserModel | None) -> 
     return replace(binding, features=features, dropped=(*binding.dropped, *rest))
 
 
-def _posterior_warnings(request: EnsembleRequest, model: UserModel | None) -> tuple[str, ...]:
-    if model is None or model.posterior:
-        return ()
-    return (
-        f"{request.model} was not trained with posterior sampling: its members are no sample of models that fit the "
-        "rows, and their disagreement says less about what is not known",
-    )
-
-
 COMMAND = "uncertainty evaluate"
 
 Preset = Literal["paper"]
 
 
 @dataclass(frozen=True, slots=True)
-class EnsembleEvaluateRequest(ColumnsRequest):
+class EnsembleEvaluateRequest(RowsRequest):
     """The request of `uncertainty evaluate`.
 
     Attributes
@@ -254,10 +244,6 @@ class EnsembleEvaluateRequest(ColumnsRequest):
     make_ood: Data | None = None
     preset: Preset | None = None
     output: str | Path | None = None
-    flags: Flags = Flags()
-    input_format: str | None = None
-    delimiter: str | None = None
-    bad_rows: BadRows = "fail"
     seed: int = 0
     bootstrap: int = 0
 
@@ -284,7 +270,10 @@ def evaluate(request: EnsembleEvaluateRequest, listener: Listener = SILENT) -> R
             listener.note(note)
         with stage(listener, "reading"):
             loaded = load_rows(source, binding, features=True, bad_rows=request.bad_rows)
-            foreign = None if request.make_ood is None else _numbers(request.make_ood)
+            foreign = None
+            if request.make_ood is not None:
+                with open_source(request.make_ood) as other:
+                    foreign = load_numbers(other)
         rows = loaded.batch
         if not rows.weights.sum() > 0:
             raise DataError("the weights add up to zero: no row counts")
@@ -341,11 +330,6 @@ def _common_binding(source: Source, flags: Flags, models: Mapping[str, EnsembleM
                     hint="evaluate it on its own",
                 )
     return bind_unscored(source, flags, known=replace(first, features=tuple(features.values())))
-
-
-def _numbers(data: Data) -> FloatArray:
-    with open_source(data) as source:
-        return load_numbers(source)
 
 
 def _outside(

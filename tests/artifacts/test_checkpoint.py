@@ -41,7 +41,7 @@ def test_the_same_run_finds_its_parts_another_none_and_each_sweeps_in_the_end(
     stopped(tmp_path / "ens", "aa", one=b"1", two=b"2")
     with checkpoint(tmp_path / "ens", key) as kept:
         assert (kept.get("one"), kept.get("two"), kept.get("three")) == found
-        kept.finish()
+        kept.finished = True
     assert names(tmp_path) == []
 
 
@@ -90,7 +90,7 @@ def test_without_an_artifact_nothing_is_kept() -> None:
     with checkpoint(None, "aa") as kept:
         kept.put("one", b"1")
         assert kept.get("one") is None
-        kept.finish()
+        kept.finished = True
 
 
 def test_no_command_takes_it_for_anything(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_ctrl_c_while_it_waits_for_input(here: Path) -> None:
     assert (process.returncode, out, err) == (130, b"", b"calcli: interrupted\n")
 
 
-@pytest.mark.parametrize("delay", [0.02, 0.05, 0.1, 0.25])
+@pytest.mark.parametrize("delay", [0.02, 0.25, *(pytest.param(some, marks=pytest.mark.slow) for some in (0.05, 0.1))])
 def test_ctrl_c_at_any_time_is_130(here: Path, delay: float) -> None:
     """From the first line of calcli on; what happens before it, Python itself decides.
 
@@ -271,8 +271,8 @@ def test_whoever_waits_for_a_lock_says_so_after_a_second_and_gives_up(
     ("kilobytes", "words"),
     [
         (600_000, "fit train.parquet -m platt -o kept -q"),
-        (1_000_000, "apply train.platt test.csv -o out.csv"),
-        (1_500_000, "fit train.parquet -m platt -o kept -q"),
+        pytest.param(1_000_000, "apply train.platt test.csv -o out.csv", marks=pytest.mark.slow),
+        pytest.param(1_500_000, "fit train.parquet -m platt -o kept -q", marks=pytest.mark.slow),
         (2_500_000, "apply train.platt test.csv -o out.csv"),
     ],
 )

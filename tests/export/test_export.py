@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -202,8 +203,10 @@ def test_every_dialect_parses(kept: Path, dialect: str, method: str) -> None:
         ({"shape": "query", "table": "t", "dialect": "postgres"}, "cannot give all columns but those of its own steps"),
     ],
 )
-def test_what_cannot_be_is_refused(here: Path, request_: dict[str, Any], message: str) -> None:
-    calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
+def test_what_cannot_be_is_refused(
+    here: Path, request_: dict[str, Any], message: str, fit_once: Callable[..., None]
+) -> None:
+    fit_once("train.parquet", method="platt", output="kept", holdout="none")
     with pytest.raises(UsageError, match=message):
         export(ExportRequest("kept", **request_))
 
@@ -212,9 +215,9 @@ NAMES = ('a"b', "a'b", "a/*", "$$", "a`b", "a;b", "a--b", "a]b", "1a", "a b", "(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_name_of_a_table_is_a_name(dialect: str, here: Path) -> None:
+def test_a_name_of_a_table_is_a_name(dialect: str, here: Path, fit_once: Callable[..., None]) -> None:
     """However odd it is, the statement reads the table of this name, and does nothing else."""
-    calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
+    fit_once("train.parquet", method="platt", output="kept", holdout="none")
     named = [(name, [name]) for name in NAMES]
     for name in NAMES[:2]:
         named += [(f"s.{name}", ["s", name]), (f'"{name.replace(chr(34), 2 * chr(34))}"', [name])]
@@ -240,8 +243,8 @@ def test_an_odd_name_is_read_by_databases(here: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["", ".", "a.", ".a", "a..b", '"a', '"a"b', '""', "a\nb"])
-def test_what_is_no_name_of_a_table_is_refused(table: str, here: Path) -> None:
-    calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
+def test_what_is_no_name_of_a_table_is_refused(table: str, here: Path, fit_once: Callable[..., None]) -> None:
+    fit_once("train.parquet", method="platt", output="kept", holdout="none")
     for shape in ("query", "view", "tables", "auto"):
         with pytest.raises(UsageError, match="is no name of a table"):
             export(ExportRequest("kept", shape=shape, table=table))

@@ -52,6 +52,7 @@ def test_two_fits_have_the_same_bytes(models):
     assert normalise_cbm(normalise_cbm(one)) == normalise_cbm(one)
 
 
+@pytest.mark.slow  # of models of an ensemble `tests/verbs/test_uncertainty_fit.py` says so too
 def test_another_process_gives_the_same_bytes(models, tmp_path):
     code = f"from tests.learners.test_catboost import fit; fit({str(tmp_path / 'c.cbm')!r})"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

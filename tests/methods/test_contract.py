@@ -23,7 +23,20 @@ from tests.support.artifacts import draft
 from tests.support.cases import HARD, RARE, class_with_one_row, every_method, ordinary, wrong_by_feature
 
 EACH = pytest.mark.parametrize("row", every_method())
-BINARY_OR_NOT = pytest.mark.parametrize("classes", [2, 4])
+EACH_WAY = pytest.mark.parametrize(
+    ("row", "classes"),
+    [
+        pytest.param(
+            spec,
+            classes,
+            # A spline for each of four classes takes half as long as all other methods together.
+            marks=[*marks, *[pytest.mark.slow] * (classes == 4 and name == "spline")],
+            id=f"{name}-{classes}",
+        )
+        for (spec,), marks, name in every_method()
+        for classes in (2, 4)
+    ],
+)
 
 
 def fitted(row: MethodSpec, batch: Batch, seed: int = 0) -> FittedMethod:
@@ -46,16 +59,14 @@ def assert_probabilities(prob: np.ndarray, batch: Batch) -> None:
         np.testing.assert_allclose(prob.sum(axis=1), 1.0, rtol=0, atol=1e-12)
 
 
-@EACH
-@BINARY_OR_NOT
+@EACH_WAY
 @pytest.mark.parametrize("weighted", [False, True])
 def test_outputs_are_probabilities(row: MethodSpec, classes: int, weighted: bool) -> None:
     batch = ordinary(classes=classes, weighted=weighted)
     assert_probabilities(fitted_on_ordinary(row, classes, weighted).predict(batch), batch)
 
 
-@EACH
-@BINARY_OR_NOT
+@EACH_WAY
 @pytest.mark.parametrize("case", HARD.values(), ids=HARD)
 def test_hard_rows_give_a_result_or_a_named_error(row: MethodSpec, classes: int, case) -> None:
     batch = case(classes)
@@ -68,8 +79,7 @@ def test_hard_rows_give_a_result_or_a_named_error(row: MethodSpec, classes: int,
     assert_probabilities(model.predict(other), other)
 
 
-@EACH
-@BINARY_OR_NOT
+@EACH_WAY
 @pytest.mark.parametrize("case", RARE.values(), ids=RARE)
 def test_a_class_with_few_rows_or_none_is_no_error(row: MethodSpec, classes: int, case) -> None:
     batch = case(classes)
@@ -78,8 +88,7 @@ def test_a_class_with_few_rows_or_none_is_no_error(row: MethodSpec, classes: int
         assert_probabilities(model.predict(rows), rows)
 
 
-@EACH
-@BINARY_OR_NOT
+@EACH_WAY
 def test_a_class_that_a_fold_lacks_is_no_error(row: MethodSpec, classes: int) -> None:
     batch = class_with_one_row(classes)
     splits = split_rows(len(batch), Holdout("cv", 2), seed=0)
@@ -87,8 +96,7 @@ def test_a_class_that_a_fold_lacks_is_no_error(row: MethodSpec, classes: int) ->
     assert_probabilities(held_out.prob, batch)
 
 
-@EACH
-@BINARY_OR_NOT
+@EACH_WAY
 def test_chunks_predict_what_the_whole_predicts(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes)
     model = fitted_on_ordinary(row, classes)
@@ -96,8 +104,7 @@ def test_chunks_predict_what_the_whole_predicts(row: MethodSpec, classes: int) -
     np.testing.assert_array_equal(np.concatenate(chunks), model.predict(batch))
 
 
-@EACH
-@BINARY_OR_NOT
+@EACH_WAY
 def test_permuting_rows_permutes_the_output(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes)
     model = fitted_on_ordinary(row, classes)
@@ -105,8 +112,7 @@ def test_permuting_rows_permutes_the_output(row: MethodSpec, classes: int) -> No
     np.testing.assert_array_equal(model.predict(batch.take(shuffled)), model.predict(batch)[shuffled])
 
 
-@EACH
-@BINARY_OR_NOT
+@EACH_WAY
 def test_the_order_of_calibration_rows_does_not_matter(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes, weighted=True)
     shuffled = np.random.default_rng(3).permutation(len(batch))
@@ -114,8 +120,7 @@ def test_the_order_of_calibration_rows_does_not_matter(row: MethodSpec, classes:
     np.testing.assert_allclose(other.predict(batch), one.predict(batch), rtol=1e-8, atol=1e-12)
 
 
-@EACH
-@BINARY_OR_NOT
+@EACH_WAY
 def test_predictions_need_no_labels_and_change_no_input(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes)
     model = fitted_on_ordinary(row, classes)
@@ -124,8 +129,7 @@ def test_predictions_need_no_labels_and_change_no_input(row: MethodSpec, classes
     np.testing.assert_array_equal(bare.score, batch.score)
 
 
-@EACH
-@BINARY_OR_NOT
+@EACH_WAY
 def test_a_fit_changes_no_input(row: MethodSpec, classes: int) -> None:
     """Arrays that polars lends cannot be written to."""
     batch = ordinary(160, classes, weighted=True)
@@ -136,8 +140,7 @@ def test_a_fit_changes_no_input(row: MethodSpec, classes: int) -> None:
     calibrator.fit(row, batch, row.resolve(given)).predict(batch)
 
 
-@EACH
-@BINARY_OR_NOT
+@EACH_WAY
 def test_the_same_seed_gives_the_same_bytes_on_disk_and_back(row: MethodSpec, classes: int, tmp_path: Path) -> None:
     batch = ordinary(classes=classes)
     models = {place: fitted(row, batch, seed=5) for place in ("one", "other")}
@@ -170,8 +173,7 @@ def test_the_promised_top_class_holds(row: MethodSpec) -> None:
     np.testing.assert_array_equal(fitted(row, batch).predict(batch).argmax(axis=1), batch.score.argmax(axis=1))
 
 
-@EACH
-@BINARY_OR_NOT
+@EACH_WAY
 def test_sums_of_chunks_are_the_sums_of_the_whole(row: MethodSpec, classes: int) -> None:
     if row.load_sums(classes) is None:
         pytest.skip("is not fitted from sums")
@@ -183,8 +185,7 @@ def test_sums_of_chunks_are_the_sums_of_the_whole(row: MethodSpec, classes: int)
     np.testing.assert_allclose(model.predict(batch), whole.predict(batch), rtol=1e-11, atol=1e-15)
 
 
-@EACH
-@BINARY_OR_NOT
+@EACH_WAY
 def test_a_weight_of_two_is_the_row_twice(row: MethodSpec, classes: int) -> None:
     """The law of weights; the mix, which counts rows, is left out by comparing the method itself."""
     if not row.weights:
@@ -256,8 +257,7 @@ def renamed(batch: Batch, order: np.ndarray) -> Batch:
     return replace(batch, score=score, label=np.argsort(order)[batch.labels])
 
 
-@EACH
-@BINARY_OR_NOT
+@EACH_WAY
 def test_neither_which_class_is_which_matters_nor_the_last_digits(row: MethodSpec, classes: int) -> None:
     train, test = wrong_by_feature(600, classes), wrong_by_feature(100, classes, seed=1)
     if row.name == "recal" and classes == 2:

@@ -55,8 +55,7 @@ def test_the_closed_form_is_what_1500_shuffles_give(shape):
         assert measured.value == pytest.approx((brute**norm).mean() ** (1 / norm), rel=0.03)
 
 
-@pytest.mark.parametrize("bins", [2, 4, 25])
-@pytest.mark.parametrize("mean", [0.0, 0.05, 0.2])
+@pytest.mark.parametrize(("mean", "bins"), [(0.0, 25), (0.05, 2), (0.2, 4), (0.2, 25)])
 def test_the_closed_form_knows_the_variance_of_a_view(mean, bins):
     rng = np.random.default_rng(4)
     errors = np.clip(rng.normal(0.0, 0.3, 1000), -0.7, 0.7)

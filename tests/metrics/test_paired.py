@@ -12,6 +12,7 @@ from scipy.stats import norm, truncnorm
 from calcli.metrics.base import Folds, Scored
 from calcli.metrics.paired import (
     Z975,
+    Deals,
     FoldFits,
     Paired,
     PairedSums,
@@ -232,23 +233,26 @@ def test_the_ends_leave_a_fortieth_on_each_side(value: float, error: float, leas
 @pytest.mark.parametrize(
     ("value", "error", "least", "luck"), [(1.2, 0.3, 1.0, 0.2), (0.5, 0.4, 0.6, 0.1), (2.0, 1.0, 1.0, 3.0)]
 )
-def test_the_lower_end_leaves_a_fortieth_where_another_mean_had_to_be_so_much(
+def test_the_lower_end_leaves_a_fortieth_where_the_mean_of_two_had_to_be_so_much(
     value: float, error: float, least: float, luck: float
 ) -> None:
     """By the luck of the other, all values of it; with hardly any luck the cut is the sharp one."""
     plain = found(value, error)
-    interval = given_at_least(plain, least, luck)
-    assert interval.hi == plain.hi
+    interval = given_at_least(plain, least, Deals(0.2, luck))
+    assert interval.hi == pytest.approx(plain.hi + 0.2)
+    assert given_at_least(plain, least, Deals(-0.2, luck)) == interval._replace(hi=plain.hi)
     mean, z = interval.lo, np.linspace(-10.0, 10.0, 200_001)
     both = np.trapezoid(norm.pdf(z) * norm.sf(np.maximum(value, least - luck * z), mean, error), z)
     assert both / norm.sf(least, mean, np.hypot(error, luck)) == pytest.approx(0.025, rel=5e-3)
     if value > least:
-        assert given_at_least(plain, least, 1e-9).lo == pytest.approx(given_at_least(plain, least).lo, abs=0.01 * error)
+        assert given_at_least(plain, least, Deals(0.0, 1e-9)).lo == pytest.approx(
+            given_at_least(plain, least).lo, abs=0.01 * error
+        )
 
 
 def test_a_mean_far_below_what_had_to_be_so_much_keeps_its_value_in_the_interval() -> None:
     plain = found(1.0, 0.1)
-    interval = given_at_least(plain, 9.0, 0.2)
+    interval = given_at_least(plain, 9.0, Deals(-0.2, 0.2))
     assert interval.lo <= 1.0 <= interval.hi == plain.hi
     assert 0.0 <= interval.p <= 1.0
 

@@ -107,7 +107,7 @@ def test_what_two_deals_add_is_weighed_together(first: float, second: float) -> 
     assert found.undecided == (0.0 < nats < 2.0 * EVIDENCE)
     assert (found.choose().name != "identity") == (nats > 0.0 and (nats + others) / 2.0 >= TWICE * EVIDENCE)
     assert found.least_gain(found.pool()) == pytest.approx(TWICE * EVIDENCE / 16)
-    assert found.luck == pytest.approx(np.std((other - gain) / 2.0) / 4.0)
+    assert found.deals == pytest.approx(((others - nats) / 32.0, np.std((other - gain) / 2.0) / 4.0))
 
 
 def halves() -> tuple[np.random.Generator, Batch, FloatArray, NDArray[np.bool_]]:

@@ -233,7 +233,7 @@ def test_the_rules_say_what_relates_the_rows(town: pl.DataFrame) -> None:
 
 def test_a_long_fit_says_how_far_it_has_come(town: pl.DataFrame) -> None:
     listener = Recorder()
-    told = {"relation": "column:village", "epochs": "5"}
+    told = {"relation": "column:village", "epochs": "25"}
     run_fit(FitRequest("train.parquet", method="recal", output="kept", params=told, holdout="none"), listener)
     assert listener.steps[:3] == [(0, f"epoch {epoch} at rate 0.01") for epoch in (0, 10, 20)]
 

@@ -166,7 +166,7 @@ def test_another_metric_of_the_same_name_is_refused(fitted: Path, options: calcl
     for allow_null in (False, True):
         with pytest.raises(UsageError, match=difference):
             check_gates([parse(f"{metric}.change > 0")], found, allow_null=allow_null)
-    assert check_gates([parse("nll.change > 0")], found)[0].passed
+    assert check_gates([parse("nll.change > 0")], found)[0]["passed"]
 
 
 @pytest.mark.parametrize(("rows", "alike"), [(2000, True), (2100, True), (1850, True), (1500, False), (4000, False)])

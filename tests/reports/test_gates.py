@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from calcli.errors import UsageError
 from calcli.metrics import catalog
 from calcli.metrics.base import Definition
-from calcli.reports.conditions import Failed, check_gates
+from calcli.reports.conditions import check_gates
 from calcli.reports.gates import FIELDS, LACKING, Comparison, Gate, Term, parse
 from calcli.reports.schema import DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource
 
@@ -169,9 +169,9 @@ BOTH = report(
 
 def failed(expr: str, given_report: Report = BOTH, **how) -> list:
     (result,) = check_gates([parse(expr)], given_report, **how)
-    assert result.passed == (not result.failed)
-    assert result.expr == expr
-    return [(one.score, one.group, one.metric, one.value) for one in result.failed]
+    assert result["passed"] == (not result["failed"])
+    assert result["expr"] == expr
+    return [(one["score"], one["group"], one["metric"], one["value"]) for one in result["failed"]]
 
 
 @pytest.mark.parametrize(
@@ -252,9 +252,8 @@ def test_null_is_an_error_with_its_reason_unless_allowed():
 
 def test_the_result_is_an_entry_of_the_report():
     (result,) = check_gates([parse("ece@site>0.1")], BOTH)
-    assert result.to_json() == {
+    assert result == {
         "expr": "ece@site>0.1",
         "passed": False,
         "failed": [{"score": "b", "group": "B", "metric": "ece", "value": 0.4, "limit": 0.1}],
     }
-    assert result.failed == (Failed("b", "B", "ece", 0.4, 0.1),)

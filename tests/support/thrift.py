@@ -5,6 +5,16 @@ from __future__ import annotations
 import gc
 import os
 
+import pytest
+
+GRAPHS = ("tests/methods/graphs/", "tests/models/test_edges.py", "tests/methods/test_units.py", "tests/test_extras.py")
+"""Tests that import PyTorch and torch-geometric, which takes seconds."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests of graphs at the head, which one process takes as a whole, so that no other imports their libraries."""
+    items.sort(key=lambda item: not item.nodeid.startswith(GRAPHS))
+
 
 def pytest_collection_finish() -> None:
     """Leave out of the search for garbage what has been imported and collected by now; search less often for the rest.

@@ -194,13 +194,6 @@ def test_an_artifact_that_says_nothing_of_its_fit_is_refused(kept: Path) -> None
         asked(night(1000, 1))
 
 
-@pytest.mark.parametrize("schema", ["calcli.drift/1", "calcli.drift/2"])
-def test_a_state_of_before_begins_anew(kept: Path, schema: str) -> None:
-    state = {"schema": schema, "artifact": "x", "wealth": {}, "nights": [1, 2]}
-    Path("kept.drift.json").write_text(json.dumps(state))
-    assert asked(night(200, 1))["nights"] == 1
-
-
 def test_weights_count(kept: Path) -> None:
     """Rows of a weight that vanishes are as good as not there."""
     some, odd = night(600, 1), night(600, 2, 3.0)

@@ -30,6 +30,18 @@ def log_odds(prob: np.ndarray) -> np.ndarray:
     return np.log(prob) - np.log1p(-prob)
 
 
+@pytest.fixture(autouse=True)
+def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of shap as Python: to compile them takes more than ten times as long as to explain these few rows."""
+    from shap.maskers import _tabular
+    from shap.utils import _masked_model
+
+    for module in (_tabular, _masked_model):
+        for name, loop in vars(module).items():
+            if hasattr(loop, "py_func"):
+                monkeypatch.setattr(module, name, loop.py_func)
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("explained")

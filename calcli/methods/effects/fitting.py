@@ -77,8 +77,8 @@ class Block:
         return len(self.parts), self.slope
 
     @property
-    def arrays(self) -> tuple[FloatArray, ...]:
-        """What a step changes, with an axis of classes, of one where there are two."""
+    def arrays(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """The arrays that a step changes, with an axis of classes, of length one where there are two."""
         wide = (len(self.values), -1)
         return (
             self.values.reshape(wide),
@@ -288,11 +288,13 @@ class Fit:
 
     def _excess(self, pair: tuple[int, int]) -> tuple[float, int]:
         """By how much the statistic of a pair exceeds its expectation, which is the number of its cells."""
-        rows, codes, count = self.rows, self._codes(pair), size_of(pair, self.codings)
+        rows, codes = self.rows, self._codes(pair)
+        sums = np.zeros((size_of(pair, self.codings), rows.score[:1].size, 2))
         if rows.classes == 2:
-            beyond, cells = kernels.excess(rows.error, rows.curved, *codes, count)
+            kernels.gather(rows.error, rows.curved, *codes, NONE, sums)
         else:
-            beyond, cells = kernels.excess_classes(rows.error, rows.curved, rows.weight, *codes, count)
+            kernels.gather_classes(rows.error, rows.curved, rows.weight, *codes, sums)
+        beyond, cells = kernels.surplus(sums)
         return (beyond, cells) if cells else (-np.inf, 1)
 
 

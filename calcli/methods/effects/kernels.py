@@ -141,17 +141,14 @@ def step(
 
 
 @compiled
-def excess(
-    error: FloatArray, spread: FloatArray, one: Codes, other: Codes, width: int, count: int
-) -> tuple[float, int]:
-    """By how much the sum of g^2/h over the cells of a pair exceeds their number, its expectation; and that number."""
-    sums = np.zeros((count, 1, 2))
-    gather(error, spread, one, other, width, error[:0], sums)
+def surplus(sums: FloatArray) -> tuple[float, int]:
+    """By how much the sum of g^2/h over cells exceeds their number, its expectation; and that number."""
     beyond, cells = 0.0, 0
-    for code in range(count):
-        if sums[code, 0, 1] > ENOUGH:
-            beyond += sums[code, 0, 0] ** 2 / sums[code, 0, 1] - 1.0
-            cells += 1
+    for code in range(sums.shape[0]):
+        for k in range(sums.shape[1]):
+            if sums[code, k, 1] > ENOUGH:
+                beyond += sums[code, k, 0] ** 2 / sums[code, k, 1] - 1.0
+                cells += 1
     return beyond, cells
 
 
@@ -216,19 +213,3 @@ def step_classes(
             total[row, k] += sums[code, k, 0]
             error[row, k] -= weight[row] * prob[row, k] * (sums[code, k, 0] - middle)
     return moved
-
-
-@compiled
-def excess_classes(
-    error: FloatArray, prob: FloatArray, weight: FloatArray, one: Codes, other: Codes, width: int, count: int
-) -> tuple[float, int]:
-    """Sum what `excess` returns over the classes."""
-    sums = np.zeros((count, error.shape[1], 2))
-    gather_classes(error, prob, weight, one, other, width, sums)
-    beyond, cells = 0.0, 0
-    for code in range(count):
-        for k in range(error.shape[1]):
-            if sums[code, k, 1] > ENOUGH:
-                beyond += sums[code, k, 0] ** 2 / sums[code, k, 1] - 1.0
-                cells += 1
-    return beyond, cells
