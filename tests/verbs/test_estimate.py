@@ -322,6 +322,26 @@ def test_bad_input_is_refused_with_what_to_do(change, more, said) -> None:  # ty
 
 
 @pytest.mark.parametrize(
+    ("given", "said"),
+    [({}, "--id: 'id' is Int64 in one"), ({"resample_by": "unit"}, "--resample-by: 'unit' is String in one")],
+)
+def test_what_ties_two_tables_is_of_one_type(tmp_path: Path, given: dict[str, str], said: str) -> None:
+    table, other = judged().with_columns(unit=pl.col("id").cast(pl.String)), tmp_path / "other.parquet"
+    table.with_columns(unit=pl.col("id"), id=pl.col("unit")).write_parquet(other)
+    with pytest.raises(DataError, match=said):
+        ours(table, versus=str(other), item="id", **given)
+
+
+def test_integers_of_another_size_tie_two_tables(tmp_path: Path) -> None:
+    found = []
+    for size in (pl.Int32, pl.Int64):
+        path = tmp_path / f"{size}" / "other.parquet"
+        judged().with_columns(pl.col("id").cast(size)).write_parquet(path, mkdir=True)
+        found.append(ours(judged(), versus=str(path), item="id").estimates)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
     "more",
     [{"versus": "task"}, {"item": "id"}, {"label_prob": "prob", "strata": "task"}, {"versus": "id", "item": "id"}],
 )
