@@ -116,6 +116,8 @@ def groups_of_new_rows(rows: TableRows, column: str, label: str | None) -> tuple
 def distinct_groups(values: pl.Series, column: str) -> pl.Series:
     """The distinct values in their order, null last; an error where they are too many."""
     distinct = values.unique().sort(nulls_last=True)
+    if distinct.dtype.is_float():
+        distinct = distinct.set(distinct == 0.0, 0.0)  # either of -0 and 0, which are equal, was left
     check_years(distinct)
     if len(distinct) > MOST_GROUPS:
         raise DataError(

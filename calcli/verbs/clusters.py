@@ -65,7 +65,7 @@ def clustering(
 ) -> Clustering | None:
     """The clusters of the column that is named, else of the first artifact that has some, else of the features.
 
-    None where there are no features either, or `from_features` rules them out.
+    None where there are no features either, or none that could place a row, or `from_features` rules them out.
     """
     if column is not None:
         return by_column(source, scores[0].binding, column, "--clusters-from")[1]
@@ -126,6 +126,8 @@ def _of_features(source: Source, scores: Sequence[ComparedScore], flags: Flags, 
         weight = np.nan_to_num(rows.pop(column.name).values, posinf=0.0).astype(np.float64)
     encoding = Encoding.of(rows, weight)
     points = encoding.coordinates(rows)
+    if not points.shape[1]:  # words of which none is frequent, or nothing at all
+        return None
     step = step_of(points)
     wanted = max(1, min(MOST, int(weight.sum()) // ROWS_EACH))
     centres = centroids(on_grid(points, step), weight, [wanted], "kmeans", seed)[wanted]

@@ -84,6 +84,11 @@ class EstimateRequest(RowsRequest):
         """The column by which rows depend on each other: the unit, or the item that two systems have judged."""
         return self.item if self.resample_by is None else self.resample_by
 
+    @property
+    def tie_flag(self) -> str:
+        """The flag that names it."""
+        return "--id" if self.resample_by is None else "--resample-by"
+
     def check(self) -> None:
         """Refuse what does not go together."""
         check_master(self.engine, self.master)

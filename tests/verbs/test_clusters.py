@@ -129,6 +129,14 @@ def test_without_features_there_is_a_reason(here: Path) -> None:
     assert report.value("raw", "nll") is not None
 
 
+def test_words_that_never_repeat_form_no_clusters(here: Path) -> None:
+    frame = visits().select("label", "logit").with_row_index("id")
+    frame = frame.select("label", "logit", pl.format("visit {}", pl.col("id") % 250).alias("place"))
+    found = calcli.evaluate(frame).score("raw").metrics["cece"]
+    assert found.value is None
+    assert "there are no clusters" in found.reason
+
+
 def test_scores_of_others_are_no_features(here: Path) -> None:
     frame = visits().with_columns(theirs=1 / (1 + (-pl.col("logit")).exp()))
     report = calcli.evaluate(frame, scores=("theirs",))

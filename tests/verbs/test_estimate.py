@@ -82,6 +82,11 @@ def test_groups_are_the_estimates_of_their_rows_with_corrected_p_values() -> Non
     assert [entry["p_adjusted"] for entry in report.groups] == pytest.approx([2 * min(p), max(*p, 2 * min(p))])
 
 
+def test_minus_nought_is_the_group_of_nought() -> None:
+    table = judged().with_columns(g=pl.Series([-0.0, 1.0] * (ROWS // 2)))
+    assert [one["group"] for one in ours(table, by=("g",)).groups] == ["0.0", "1.0"]
+
+
 def test_gates_are_about_the_rate_and_its_ends() -> None:
     report = ours(judged(), by=("task",), fail_if=("rate.lo < 0.01", "rate.hi > 0.05", "rate.hi@task=law > 0.9"))
     assert [gate["passed"] for gate in report.gates] == [True, False, True]
@@ -314,6 +319,26 @@ def without_a_label(frame: pl.DataFrame) -> pl.DataFrame:
 def test_bad_input_is_refused_with_what_to_do(change, more, said) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(DataError, match=said):
         ours(change(judged()), **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({}, "--id: 'id' is Int64 in one"), ({"resample_by": "unit"}, "--resample-by: 'unit' is String in one")],
+)
+def test_what_ties_two_tables_is_of_one_type(tmp_path: Path, given: dict[str, str], said: str) -> None:
+    table, other = judged().with_columns(unit=pl.col("id").cast(pl.String)), tmp_path / "other.parquet"
+    table.with_columns(unit=pl.col("id"), id=pl.col("unit")).write_parquet(other)
+    with pytest.raises(DataError, match=said):
+        ours(table, versus=str(other), item="id", **given)
+
+
+def test_integers_of_another_size_tie_two_tables(tmp_path: Path) -> None:
+    found = []
+    for size in (pl.Int32, pl.Int64):
+        path = tmp_path / f"{size}" / "other.parquet"
+        judged().with_columns(pl.col("id").cast(size)).write_parquet(path, mkdir=True)
+        found.append(ours(judged(), versus=str(path), item="id").estimates)
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

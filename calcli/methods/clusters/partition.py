@@ -67,7 +67,7 @@ def fit_embedding(batch: Batch, sides: SideInputs, params: Params, seed: int) ->
     kind = cast(Kind, params["embedding"])
     features, weight = batch.features, batch.weights
     if kind == "features":
-        return Plain(Encoding.of(features, weight))
+        return _plain(Encoding.of(features, weight))
     if kind == "columns":
         return Plain(Encoding.of(_named(features, str(params["columns"])), weight, standardise=False))
     own: CatBoostTrees | None = None
@@ -78,8 +78,13 @@ def fit_embedding(batch: Batch, sides: SideInputs, params: Params, seed: int) ->
     else:
         model = own = CatBoostTrees(stand_in)
     if kind == "top":
-        return Plain(Encoding.of(_most_important(model, features), weight))
+        return _plain(Encoding.of(_most_important(model, features), weight))
     return Shap(model, own) if kind == "shap" else Leaves.of(model, own, features)
+
+
+def _plain(encoding: Encoding) -> Embedding:
+    """The embedding by an encoding; of words that seldom repeat there are no coordinates."""
+    return Plain(encoding) if encoding.numbers or any(encoding.levels) else Nothing()
 
 
 def of_state(state: State, sides: SideInputs) -> Embedding:
@@ -128,7 +133,7 @@ def _most_important(model: TreeModel, features: Mapping[str, Column]) -> dict[st
 
 @dataclass(frozen=True)
 class Nothing:
-    """One point for all rows, where no two differ."""
+    """One point for all rows, where no two differ in what says how alike they are."""
 
     def points(self, features: Mapping[str, Column]) -> FloatArray:
         return np.zeros((len(next(iter(features.values())).values), 1))

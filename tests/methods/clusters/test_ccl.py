@@ -191,6 +191,15 @@ def test_columns_are_named_by_how_they_begin() -> None:
         fitted(batch, embedding="columns")
 
 
+@pytest.mark.parametrize("embedding", ["features", "top"])
+def test_words_that_seldom_repeat_are_one_cluster(embedding: str) -> None:
+    batch = toy()
+    words = Column("category", np.arange(len(batch)) % 250, tuple(map(str, range(250))))
+    batch = replace(batch, features={"word": words})
+    platt = methods.fitted("platt", batch).predict(batch)
+    np.testing.assert_allclose(fitted(batch, embedding=embedding, inner="platt", **HARD).predict(batch), platt)
+
+
 def test_embedding_data_moves_the_centroids_and_nothing_else() -> None:
     """Rows of a fifth blob, which no calibration row is in: its cluster has none, and rows there get the global map.
 
