@@ -146,7 +146,7 @@ def _explanation(error: BaseException, words: Sequence[str]) -> tuple[int, str |
         case KeyboardInterrupt():
             return _INTERRUPTED, "interrupted"
         case SystemExit(code=code):  # Typer exits after it has installed or shown completions
-            return code if isinstance(code, int) else 0 if code is None else _BUG, None
+            return (code or 0) if isinstance(code, int | None) else _BUG, None
         case OSError(filename=name):
             reason = error.strerror or str(error) or type(error).__name__
             return FileSystemError.exit_code, reason if name is None else f"{name}: {reason}"

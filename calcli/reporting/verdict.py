@@ -300,8 +300,7 @@ def scarcity(report: Report) -> str:
     size = f"{100 * seen:.2g} percentage points"
     what = "the mean prediction" if len(shares) == 2 else f"the mean prediction of {name}"
     many = "No row has" if count == 0 else f"Only {count:,} row{'s have' if count > 1 else ' has'}"
-    part = 100 * seen / share if count else 0.0
-    beside = f" ({f'{part:.2g}' if part < 100.0 else f'{part:,.0f}'} % of the label's rate)" if count else ""
+    beside = f" ({_percent(100 * seen / share)} % of the label's rate)" if count else ""
     return (
         f"{many} the label {name}, so tests have little power: they detect (with 80 % power) only errors of {what} of "
         f"{glued(size)} or more{glued(beside)}."
@@ -325,6 +324,10 @@ def seen(report: Report) -> Table | None:
 
 def _short(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.2g}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2g}" if value < 100.0 else f"{value:,.0f}"
 
 
 def _of_both(binding: JsonObject, rate: float) -> dict[str, float]:
