@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.errors import DataError, UsageError
@@ -190,7 +191,7 @@ def _judged(system: System, known: Labelled, gathering: CellPass, cells: Cells) 
             hint="label some rows of each, or leave out --strata",
         )
     # Labelled rows are entries of their own.
-    sums = np.concatenate([gathering.sums(rows, np.arange(count), count), cells.sums[:, inside]], axis=1)
+    sums = np.concatenate([gathering.sums(rows, known.key, np.arange(count), count), cells.sums[:, inside]], axis=1)
     shared: dict[str, Any] = {
         "labelled": np.arange(count),
         "label_prob": known.label_prob,
@@ -202,8 +203,9 @@ def _judged(system: System, known: Labelled, gathering: CellPass, cells: Cells) 
         "rate": rate,
     }
     samples = []
-    several = len(gathering.centres) > 1
-    of_classes = zip(gathering.centres, np.split(sums[1:], len(gathering.centres)), strict=True)
+    centres = gathering.centres.of(keys)
+    several = len(centres) > 1
+    of_classes = zip(centres, np.split(sums[1:], len(centres)), strict=True)
     for place, (centre, part) in enumerate(of_classes):
         index = place if several else 1  # of two classes the positive one
         value = (rows.value == index).astype(np.float64) if rate else rows.value
@@ -214,8 +216,8 @@ def _judged(system: System, known: Labelled, gathering: CellPass, cells: Cells) 
     return Judged(system, classes, rows, samples, gathering.stand_ins, groups)
 
 
-def _entries(sums: FloatArray, centre: float, orders: Sequence[tuple[int, int]], *, ranks: bool) -> dict[str, Any]:
-    """The columns of a sample of one class, from the sums of its entries with stand-ins less `centre`."""
+def _entries(sums: FloatArray, centre: FloatArray, orders: Sequence[tuple[int, int]], *, ranks: bool) -> dict[str, Any]:
+    """The columns of a sample of one class, from the sums of its entries: stand-ins are less the `centre` of each."""
     powers = dict(zip(orders, sums[1:], strict=True))
     weight = powers[1, 0]
     score, gap = (
@@ -303,11 +305,51 @@ def _places(keys: IntArray) -> tuple[IntArray, IntArray]:
     """The first row with each key, and the place of each row's key among these."""
     if not keys.shape[1]:
         return np.zeros(min(len(keys), 1), dtype=np.int64), np.zeros(len(keys), dtype=np.int64)
-    mixed = np.zeros(len(keys), dtype=np.uint64)
-    for column in keys.T[::-1]:  # the system last, so that equal systems have their cells, and roundings, in one order
-        mixed = mixed * _ODD + column.astype(np.uint64)
-    _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
+    _, first, place = np.unique(_mixed(keys.T), return_index=True, return_inverse=True)
     return first, place
+
+
+def _mixed(columns: Sequence[IntArray] | IntArray) -> NDArray[np.uint64]:
+    """A number for each key, of which there is a column at least."""
+    mixed = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns[::-1]:  # the system last, so that equal systems have their cells, and roundings, in one order
+        mixed = mixed * _ODD + column.astype(np.uint64)
+    return mixed
+
+
+@dataclass(frozen=True, slots=True)
+class Centres:
+    """Stand-ins from which others are measured, so that no large numbers are subtracted: amounts have one a group."""
+
+    groups: int
+    """How many columns of a key say the group; 0 for rates, all of which are near."""
+
+    known: NDArray[np.uint64]
+    """The groups that have labels, in order."""
+
+    values: Sequence[FloatArray]
+    """For each class the centre of each of them, and of all others."""
+
+    @classmethod
+    def at(cls, stand_ins: Sequence[FloatArray], key: Sequence[IntArray], groups: int) -> Centres:
+        """The means of the stand-ins of labelled rows."""
+        known, place = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
+        if groups:
+            known, place = np.unique(_mixed(key[:groups]), return_inverse=True)
+        values = []
+        for one in stand_ins:
+            means = totals(place, one, len(known)) / totals(place, None, len(known)) if groups else one[:0]
+            values.append(np.append(means, one.mean()))
+        return cls(groups, known, values)
+
+    def of(self, key: Sequence[IntArray]) -> list[FloatArray]:
+        """For each class the centre of each row with these keys, or one of all."""
+        if not self.groups:
+            return list(self.values)
+        mixed = _mixed(key[: self.groups])
+        place = np.minimum(np.searchsorted(self.known, mixed), len(self.known) - 1)
+        place = np.where(self.known[place] == mixed, place, len(self.known))
+        return [one[place] for one in self.values]
 
 
 @dataclass(frozen=True)
@@ -322,9 +364,7 @@ class CellPass(Pass[Cells]):
     """The value of `versus` in its rows; None for all rows."""
 
     stand_ins: StandIns
-    centres: Sequence[float]
-    """For each class a stand-in from which others are measured, so that no large numbers are subtracted."""
-
+    centres: Centres
     strata: pl.Series | None
     ties: IntArray | None
     """The units or items with labels; None without any."""
@@ -333,8 +373,9 @@ class CellPass(Pass[Cells]):
     def of(cls, place: int, system: System, known: Labelled, ties: IntArray | None) -> CellPass:
         """The pass over the rows of a system, by its labelled rows."""
         reader = system.reader
-        stand_ins = known.stand_ins(reader.request.seed, rate=not reader.binding.regression)
-        centres = [float(one.mean()) for one in stand_ins.of(known.rows.odds)]
+        amounts = reader.binding.regression
+        stand_ins = known.stand_ins(reader.request.seed, rate=not amounts)
+        centres = Centres.at(stand_ins.of(known.rows.odds), known.key, len(reader.groups) if amounts else 0)
         return cls(reader, place, system.value, stand_ins, centres, known.strata, ties)
 
     @property
@@ -347,7 +388,7 @@ class CellPass(Pass[Cells]):
 
     def start(self) -> Cells:
         columns = 1 + len(self.reader.groups) + (self.strata is not None) + (self.ties is not None)
-        sums = np.zeros((1 + len(self.centres) * (1 + len(self.orders)), 0))
+        sums = np.zeros((1 + len(self.centres.values) * (1 + len(self.orders)), 0))
         return Cells(np.zeros((0, columns), dtype=np.int64), sums, self.ties)
 
     def add(self, total: Cells, batches: Sequence[Batch], others: pl.DataFrame) -> Cells:
@@ -361,13 +402,13 @@ class CellPass(Pass[Cells]):
             keys = np.column_stack(key) if key else np.zeros((len(rows), 0), dtype=np.int64)
             first, place = _places(keys)
             system = np.full(len(first), self.place)
-            total.add(np.column_stack([system, keys[first]]), self.sums(rows, place, len(first)))
+            total.add(np.column_stack([system, keys[first]]), self.sums(rows, key, place, len(first)))
         return total
 
-    def sums(self, rows: Rows, place: IntArray, count: int) -> FloatArray:
+    def sums(self, rows: Rows, key: Sequence[IntArray], place: IntArray, count: int) -> FloatArray:
         """The sums over the rows with each of `count` places."""
         sums = [totals(place, None, count)]
-        parts = zip(score_columns(rows.prob), self.stand_ins.of(rows.odds), self.centres, strict=True)
+        parts = zip(score_columns(rows.prob), self.stand_ins.of(rows.odds), self.centres.of(key), strict=True)
         for score, stand_in, centre in parts:
             sums.append(totals(place, score if rows.weight is None else score * rows.weight, count))
             sums += _powers(rows.weight, stand_in - centre, self.orders, place, count)

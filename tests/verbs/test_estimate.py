@@ -226,6 +226,21 @@ def test_sums_over_rows_without_labels_are_as_good_as_the_rows(graded: Path, giv
         assert entry["labels_only"]["lo"] == pytest.approx(expected.labels_only.lo, rel=1e-9)
 
 
+@pytest.mark.parametrize("given", [{}, {"weight": "w"}, {"resample_by": "unit"}])
+def test_groups_whose_amounts_are_far_apart_have_the_intervals_that_they_have_alone(
+    graded: Path, given: dict[str, str]
+) -> None:
+    """By half a million standard deviations: sums about one centre would have no digits left."""
+    frame, far = pl.read_parquet(graded / "*.parquet"), 1e7
+    shift = pl.when(pl.col("task") == "law").then(far).otherwise(0.0)
+    moved = frame.with_columns(pl.col("prob") + shift, pl.col("label") + shift)
+    words = {"prob": "prob", "label": "label", "task": "regression", "by": ("task",), **given}
+    (_, *near), (_, *apart) = (calcli.estimate(each, **words).estimates for each in (frame, moved))
+    for one, other, more in zip(near, apart, (0.0, far), strict=True):
+        for name in ("value", "lo", "hi"):
+            assert other[name] - more == pytest.approx(one[name], abs=1e-4 * (one["hi"] - one["lo"]))
+
+
 def test_units_without_labels_share_buckets_where_they_are_many(graded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The estimate is the same, and its interval as wide up to chance."""
     words = {"prob": "prob", "label": "label", "task": "regression", "resample_by": "unit"}
