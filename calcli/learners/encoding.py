@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Column, FloatArray, IntArray
-from calcli.learners.k_means import k_means
+from calcli.learners.k_means import distances, k_means
 from calcli.numeric.bins import totals
 from calcli.numeric.seeded import row_keys, stream
 from calcli.state import State, pack_texts, unpack_texts
@@ -151,9 +151,6 @@ def heaviest_levels(column: Column, weights: FloatArray, *, least: float, most: 
 
 Clustering: TypeAlias = Literal["kmeans", "ward"]
 
-_CHUNK = 1 << 21
-"""How many distances are held at a time."""
-
 _ROWS: Mapping[Clustering, int] = {"kmeans": 100_000, "ward": 8_000}
 """A sample of so many points is clustered if there are more; Ward's method holds the distance of every pair."""
 
@@ -194,19 +191,13 @@ def nearest(points: FloatArray, centroids: FloatArray, count: int) -> NearestCen
     count = min(count, len(centroids))
     place = np.empty((len(points), count), dtype=np.int64)
     distance = np.empty((len(points), count))
-    rows = max(1, _CHUNK // max(len(centroids), 1))
-    lengths = np.square(centroids).sum(axis=1)
-    for start in range(0, len(points), rows):
-        some = points[start : start + rows]
-        squared = some @ centroids.T
-        squared *= -2.0
-        squared += lengths
-        squared += np.square(some).sum(axis=1)[:, None]
-        within = np.arange(len(some))
+    for rows, squared in distances(points, centroids):
+        np.add(squared, np.square(points[rows]).sum(axis=1)[:, None], out=squared)
+        within = np.arange(len(squared))
         for rank in range(count):  # a few are found sooner than all are sorted
             least = squared.argmin(axis=1)
-            place[start : start + rows, rank] = least
-            distance[start : start + rows, rank] = squared[within, least]
+            place[rows, rank] = least
+            distance[rows, rank] = squared[within, least]
             squared[within, least] = np.inf
     return NearestCentroids(place, distance)
 

@@ -7,6 +7,7 @@ same, unless a point is equally near to two centres; but importing scikit-learn 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -57,15 +58,18 @@ def _first(points: FloatArray, weight: FloatArray, count: int, draw: int) -> Flo
     return points[chosen]
 
 
-def _nearest(points: FloatArray, centres: FloatArray) -> IntArray:
-    """The nearest centre of each point, the first of equally near ones."""
-    place = np.empty(len(points), dtype=np.int64)
+def distances(points: FloatArray, centres: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+    """In pieces of the points, their squared distances to all centres, less the squared length of each point."""
     doubled, lengths = -2.0 * centres.T, np.square(centres).sum(axis=1)
-    for rows in spans(len(points), max(1, _DISTANCES // len(centres))):
+    for rows in spans(len(points), max(1, _DISTANCES // max(len(centres), 1))):
         found = points[rows] @ doubled
         found += lengths
-        place[rows] = found.argmin(axis=1)
-    return place
+        yield rows, found
+
+
+def _nearest(points: FloatArray, centres: FloatArray) -> IntArray:
+    """The nearest centre of each point, the first of equally near ones."""
+    return np.concatenate([found.argmin(axis=1) for _, found in distances(points, centres)])
 
 
 def _means(columns: FloatArray, place: IntArray, mass: FloatArray, centres: FloatArray) -> FloatArray:

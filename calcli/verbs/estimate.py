@@ -94,7 +94,7 @@ def _report(request: EstimateRequest, model: CalibratorModel | None, tables: Seq
     def report(labelled: Rows, weight: float) -> Report:
         facts = _facts(tables, labelled, weight)
         name = None if model is None else str(model.name)
-        return report_on("estimate", request.seed, facts, binding, Measurements({}, (), (), ()), artifact=name)
+        return report_on("estimate", request.seed, facts, binding, Measurements({}), artifact=name)
 
     moved = request.prior_shift is not None
     if rows is not None and not binding.regression and (moved or not (others or rows.labelled.any())):
