@@ -77,7 +77,7 @@ def test_cuts_have_few_digits_and_separate_what_they_should() -> None:
 @given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), min_size=1, max_size=60), st.integers(2, 12)
 )
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_bins_hold_about_equal_shares_and_never_split_equal_values(values: list[float], count: int) -> None:
     array = np.array(values)
     coding = coder_of(batch_of(number=Column("number", array)), bins=count).features[0]
