@@ -11,7 +11,6 @@ from contextlib import suppress
 
 from hypothesis import HealthCheck, settings
 
-
 USUAL = 20
 
 
