@@ -47,7 +47,7 @@ def shops(rows: int = 3000, classes: int = 2, seed: int = 0, *, effect: float = 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_it_learns_what_the_score_does_not_know(classes: int) -> None:
     train, test = shops(classes=classes), shops(classes=classes, seed=1)
-    model = fitted(train)
+    model = fitted(train, rate=0.3)
     assert model.state.params["rounds"] % 10 == 0
     assert loss_of(model, test) < 0.93 * loss_of(alone(train), test)
     np.testing.assert_array_equal(FittedMethod.from_state("boost", model.to_state()).predict(test), model.predict(test))
@@ -59,7 +59,7 @@ def test_of_very_many_features_trees_read_those_that_tell_the_most(rounds: str |
     noise = {name: Column("number", rng.normal(size=len(train))) for name in ("m", "q", "x")}
     wide = replace(train, features={**noise, **train.features})
     monkeypatch.setattr(boost, "MOST_FEATURES", 2)
-    model = fitted(wide, rounds=rounds)
+    model = fitted(wide, rounds=rounds, rate=0.3)
     others = {name: replace(column, values=-column.values) for name, column in noise.items()}
     np.testing.assert_array_equal(model.predict(replace(wide, features=wide.features | others)), model.predict(wide))
     assert loss_of(model, shops(seed=2)) < 0.95 * loss_of(alone(train), shops(seed=2))
@@ -67,7 +67,7 @@ def test_of_very_many_features_trees_read_those_that_tell_the_most(rounds: str |
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_features_that_say_nothing_leave_the_scaled_score(classes: int) -> None:
-    train = shops(classes=classes, effect=0.0)
+    train = shops(1500, classes, effect=0.0)
     model = fitted(train)
     assert model.state.params["rounds"] == 0
     assert not model.state.blobs
@@ -180,11 +180,11 @@ def test_chosen_by_given_folds_each_is_judged_by_rounds_that_the_others_prefer()
     """Nothing is fitted again: the model of a split is a fit on its rows, and that of all rows is their mean."""
     train = shops(1500)
     splits = in_turn(np.arange(len(train)) % 5, 5)
-    found = boost.choose(train, NO_SIDE_INPUTS, ROW.resolve(), 0, splits)
+    found = boost.choose(train, NO_SIDE_INPUTS, ROW.resolve({"rate": 0.3}), 0, splits)
     assert found.whole is not None
     assert sorted(found.states) == [0, 1, 2, 3, 4]
     for place, state in found.states.items():
-        params = ROW.resolve({"rounds": state.params["rounds"]})
+        params = ROW.resolve({"rounds": state.params["rounds"], "rate": 0.3})
         alone_fitted = boost.fit(train.take(splits[place].train), NO_SIDE_INPUTS, params, 0)
         expected = boost.predict(alone_fitted, train, NO_SIDE_INPUTS)
         np.testing.assert_allclose(boost.predict(state, train, NO_SIDE_INPUTS), expected, rtol=1e-9)
@@ -246,7 +246,7 @@ def test_a_feature_may_be_named_as_the_score_is() -> None:
 def test_what_the_trees_go_by_is_told() -> None:
     train = shops(effect=2.0)
     columns = {**train.features, "noise": Column("number", np.random.default_rng(2).normal(size=len(train)))}
-    model = fitted(Batch(train.score, train.label, None, columns))
+    model = fitted(Batch(train.score, train.label, None, columns), rounds=60)
     (section,) = model.explain(["0", "1"])
     assert [row[0] for row in section.rows][-1] == "noise"
     assert sum(float(str(row[1])) for row in section.rows) == pytest.approx(100)
