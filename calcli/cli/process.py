@@ -37,11 +37,14 @@ def is_set(flag: str, words: Sequence[str]) -> bool:
     return flag in words or os.environ.get(variable_of(flag), "").lower() not in _NO
 
 
-def forget_what_stops_libraries() -> None:
-    """Drop invalid numbers of threads, and matplotlib's backend, which pictures in files do not need.
+def prepare_libraries() -> None:
+    """Set the variables that libraries read when they are imported, and drop those that would stop them.
 
-    polars, numba and matplotlib read these variables when they are imported, and raise where they make no sense.
+    polars, numba and matplotlib raise where a number of threads or a backend makes no sense; pictures in files need no
+    backend. Threads of OpenBLAS that have nothing to do, as all of them when numpy is imported, look for work for a
+    thirtieth of a second before they sleep, each on a processor of its own, unless they are told to sleep at once.
     """
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 cycles, the least that it takes
     os.environ.pop("MPLBACKEND", None)
     for name in THREAD_VARIABLES:
         value = os.environ.get(name, "1")

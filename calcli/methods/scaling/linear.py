@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, SideInputs
-from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums, SumsMethod
 from calcli.numeric import moments
 from calcli.numeric.links import probabilities, sigmoid, softmax
@@ -16,6 +15,9 @@ from calcli.numeric.losses import log_loss
 from calcli.numeric.moments import ScoreMoments
 from calcli.numeric.solve import Expansion, newton, root_between
 from calcli.state import Numbers, Rules, State
+
+if TYPE_CHECKING:  # only exports need formulas
+    from calcli.expressions import Inputs, Terms
 
 BOUND = float(np.exp(10.0))
 """1/T is held within [1/BOUND, BOUND]."""
@@ -42,6 +44,8 @@ class Identity(SumsMethod):
         return probabilities(batch.score)
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
+        from calcli import expressions as terms
+
         return (terms.sigmoid(score[0]),) if len(score) == 1 else terms.softmax(score)
 
 
@@ -88,6 +92,8 @@ class Temperature(SumsMethod):
         return sigmoid(scaled) if scaled.ndim == 1 else softmax(scaled)
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
+        from calcli import expressions as terms
+
         scaled = [state.number("inverse_temperature") * one for one in score]
         return (terms.sigmoid(scaled[0]),) if len(scaled) == 1 else terms.softmax(scaled)
 
@@ -157,6 +163,8 @@ class Platt(SumsMethod):
         return sigmoid(u, out=u)
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
+        from calcli import expressions as terms
+
         return (terms.sigmoid(state.number("a") * score[0] + state.number("b")),)
 
 
