@@ -10,7 +10,15 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from calcli.cli.process import flush, forget_what_stops_libraries, is_set, keep_stderr, silence, write_stderr
+from calcli.cli.process import (
+    flush,
+    forget_what_stops_libraries,
+    is_set,
+    keep_stderr,
+    leave_out_notebooks,
+    silence,
+    write_stderr,
+)
 from calcli.cli.screen import Screen
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError, UsageError
 
@@ -29,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Start-up makes many objects and no garbage: fewer collections save a sixth of the time of `--help`.
         gc.set_threshold(100_000)
         forget_what_stops_libraries()
+        leave_out_notebooks()
         if is_set("--debug", words):
             _show_logs()
         else:

@@ -10,7 +10,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 from calcli.cli.screen import Screen, answered, escaped, is_terminal, wrapped
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
@@ -47,6 +47,14 @@ def forget_what_stops_libraries() -> None:
         value = os.environ.get(name, "1")
         if not (value.isdecimal() and int(value) > 0):
             del os.environ[name]
+
+
+def leave_out_notebooks() -> None:
+    """Let CatBoost not load its widgets: where Jupyter is installed, these take longer to import than CatBoost itself.
+
+    CatBoost goes without them, as it does where Jupyter is not installed.
+    """
+    cast("dict[str, object]", sys.modules).setdefault("catboost.widget", None)
 
 
 _STDERR = 2
