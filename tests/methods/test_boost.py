@@ -13,7 +13,7 @@ import pytest
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.errors import UsageError
 from calcli.expressions import Input
-from calcli.methods import boost, calibrator, catalog
+from calcli.methods import boost, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.trees.held_out_choice import held_out_splits
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
