@@ -43,7 +43,7 @@ def prepare_libraries() -> None:
     polars, numba and matplotlib raise where a number of threads or a backend makes no sense; pictures in files need no
     backend. Threads of OpenBLAS that have nothing to do, as all of them when numpy is imported, look for work for a
     thirtieth of a second before they sleep, each on a processor of its own, unless they are told to sleep at once.
-    CatBoost goes without its widgets, as where Jupyter is not installed: they take longer to import than the rest of it.
+    CatBoost goes without its widgets, as where Jupyter is not installed: they take longer to import than the rest.
     """
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 cycles, the least that it takes
     os.environ.pop("MPLBACKEND", None)
