@@ -10,7 +10,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 from calcli.cli.screen import Screen, answered, escaped, is_terminal, wrapped
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
@@ -38,11 +38,12 @@ def is_set(flag: str, words: Sequence[str]) -> bool:
 
 
 def prepare_libraries() -> None:
-    """Set the variables that libraries read when they are imported, and drop those that would stop them.
+    """Set what libraries look at when they are imported, and drop what would stop them.
 
     polars, numba and matplotlib raise where a number of threads or a backend makes no sense; pictures in files need no
     backend. Threads of OpenBLAS that have nothing to do, as all of them when numpy is imported, look for work for a
     thirtieth of a second before they sleep, each on a processor of its own, unless they are told to sleep at once.
+    CatBoost goes without its widgets, as where Jupyter is not installed: they take longer to import than the rest.
     """
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 cycles, the least that it takes
     os.environ.pop("MPLBACKEND", None)
@@ -50,6 +51,7 @@ def prepare_libraries() -> None:
         value = os.environ.get(name, "1")
         if not (value.isdecimal() and int(value) > 0):
             del os.environ[name]
+    cast("dict[str, object]", sys.modules).setdefault("catboost.widget", None)
 
 
 _STDERR = 2

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, IntArray, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Group, IntArray, SideInputs
 from calcli.state import Json, Rules, State, unnest
 
 if TYPE_CHECKING:  # a method that is applied needs none of them
@@ -154,6 +154,13 @@ class ExtendedMethod(Method, Protocol):
 
     def choose(self, batch: Batch, sides: SideInputs, params: Params, seed: int, splits: Sequence[Split]) -> Chosen:
         """The open parameters, chosen by the rows that these splits hold out."""
+        ...
+
+    def fit_each(self, batch: Batch, groups: Sequence[Group], params: Params) -> list[State | None]:
+        """The states that `fit` gives on each group of the rows, but for rounding; None for one that it has to fit.
+
+        Each group has rows of two labels.
+        """
         ...
 
     def interval(self, state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Role, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Group, Role, SideInputs, spans
 from calcli.errors import ArtifactError, DataError, FitError, UsageError
 from calcli.methods import catalog, one_vs_rest, start
 from calcli.methods.base import (
@@ -49,6 +49,9 @@ if TYPE_CHECKING:  # only exports need formulas
     from calcli.expressions import Inputs, Terms
 
 IDENTITY = "identity"
+_GROUPS = 20
+"""So many groups of rows are fitted together: a method may need memory for each."""
+
 _COUNTS = "rows and weight"
 """The key of the counts that are added to the sums of the method itself."""
 
@@ -251,6 +254,33 @@ def fit(
     return FittedMethod(spec, batch.classes, rows, state, sides=sides.only(spec.keeps))
 
 
+def fit_each(
+    spec: MethodSpec, batch: Batch, groups: Sequence[Group], params: Params, *, seed: int = 0
+) -> list[FittedMethod | None]:
+    """Fit a method on each group of some rows, by their scores alone; None where a `FitError` stands in the way.
+
+    Each group has rows of two labels.
+    """
+    states: list[State | None] = [None] * len(groups)
+    if len(groups) > 1 and spec.fits_each and not spec.one_vs_rest(batch.classes) and not batch.ranks:
+        counting = [_counting_of(group) for group in groups]
+        for some in spans(len(groups), _GROUPS):
+            states[some] = spec.load().fit_each(batch, counting[some], params)
+    return [
+        _fit_group(spec, batch, group, params, seed)
+        if state is None
+        else FittedMethod(spec, batch.classes, _rows(len(group.rows), float(group.weight.sum())), state)
+        for group, state in zip(groups, states, strict=True)
+    ]
+
+
+def _fit_group(spec: MethodSpec, batch: Batch, group: Group, params: Params, seed: int) -> FittedMethod | None:
+    try:
+        return fit(spec, replace(batch.bare.take(group.rows), weight=group.weight), params, seed=seed)
+    except FitError:
+        return None
+
+
 class Settled(NamedTuple):
     """The calibrator of all rows, and all parameters with the settings that it chose."""
 
@@ -343,6 +373,12 @@ def _counting(batch: Batch) -> Batch:
         return batch
     lost = (batch.weight > 0) & (batch.weight < np.finfo(np.float64).eps * batch.weight.max())
     return batch.take(~lost) if lost.any() else batch
+
+
+def _counting_of(group: Group) -> Group:
+    """The rows of a group that `_counting` leaves."""
+    counts = group.weight >= np.finfo(np.float64).eps * group.weight.max()
+    return group if counts.all() else Group(group.rows[counts], group.weight[counts])
 
 
 def _rows(rows: float, weight: float) -> int:
