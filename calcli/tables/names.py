@@ -19,7 +19,6 @@ from calcli.tables.binding_types import Binding, Feature, Flags
 from calcli.tables.checks import bound_columns, encode
 from calcli.tables.features import has_whole_numbers, roles_named
 from calcli.tables.labels import LOOKED_AT
-from calcli.tables.load import join_batches
 from calcli.tables.paths import reading
 from calcli.tables.source import Source
 
@@ -87,6 +86,8 @@ def _are_names(name: str, effects: LevelEffects | None) -> bool:
 
 def _some_rows(source: Source, binding: Binding, unit: str | None) -> tuple[Batch, IntArray | None]:
     """Evenly spaced rows that can be used, and the unit of each."""
+    from calcli.tables.load import join_batches
+
     most = min(MOST_ROWS, MOST_CELLS // max(len(binding.features), 3 * len(binding.classes)))
     step = -(-source.rows() // most)
     parts: list[Batch] = []

@@ -13,9 +13,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from calcli import files
+from calcli import __version__, files
 from calcli.cli import arguments
 from calcli.cli.main import main
+from calcli.cli.process import prepare_libraries
 from tests.support.shell import HANGS, calcli, environment
 
 FULL = Path("/dev/full")
@@ -233,6 +234,22 @@ def test_variables_of_libraries_that_make_no_sense_stop_nothing(here: Path) -> N
     env = environment(NUMBA_NUM_THREADS="0", POLARS_MAX_THREADS="0", OMP_NUM_THREADS="many", MPLBACKEND="nonsense")
     done = calcli("diagram", "test.csv", "-o", "picture.svg", "-q", cwd=here, env=env)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_command_ends_after_what_was_registered_for_its_exit(here: Path) -> None:
+    """And with all of its output, though the interpreter is not taken apart."""
+    code = "import atexit; from calcli.cli.main import main; atexit.register(print, 'left'); main(); print('stayed')"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--version"], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [f"calcli {__version__}", "left"]
+
+
+def test_idle_threads_of_openblas_sleep_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given in ({}, {"OPENBLAS_THREAD_TIMEOUT": "20"}):
+        monkeypatch.setattr(os, "environ", dict(given))
+        prepare_libraries()
+        assert os.environ == {"OPENBLAS_THREAD_TIMEOUT": "4", **given}
 
 
 class Clock:
