@@ -101,12 +101,18 @@ class Nodes:
     @classmethod
     def joined(cls, parts: Sequence[Nodes]) -> Nodes:
         """The nodes of all parts, which may be none."""
+        parts = [part for part in parts if len(part)]
+        if len(parts) == 1:
+            return parts[0]
         if not parts:
             none = np.zeros(0, dtype=np.int64)
             return cls(none, none, np.zeros(0), np.zeros((0, kernels.FACTS)))
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__match_args__))
 
     def take(self, chosen: Mask | slice) -> Nodes:
+        every = chosen.stop - chosen.start == len(self) if isinstance(chosen, slice) else chosen.all()
+        if every:  # as in most levels of a tree, which come by the thousand
+            return self
         return Nodes(self.start[chosen], self.stop[chosen], self.pattern[chosen], self.facts[chosen])
 
 
@@ -276,8 +282,8 @@ def _empty_splits(nodes: Nodes, cells: Cells, rule: Rule) -> Splits:
         np.zeros((len(nodes), kernels.OUTCOMES)),
         np.zeros((len(nodes), features, kernels.OUTCOMES)),
         np.zeros((len(nodes), features), dtype=np.int64),
-        np.zeros(branches, dtype=np.uint16),
-        np.zeros((branches, kernels.FACTS)),
+        np.empty(branches, dtype=np.uint16),
+        np.empty((branches, kernels.FACTS)),
     )
 
 
@@ -360,7 +366,10 @@ def _for_nodes(nodes: Nodes, small: Callable[[slice], Result], large: Callable[[
 
     Large nodes come one after the other, groups on all threads.
     """
-    groups, many_rows = _groups(nodes), nodes.stop - nodes.start > BLOCK
+    groups = _groups(nodes)
+    if len(groups) == 1 and int(nodes.stop[-1] - nodes.start[0]) <= BLOCK:
+        return [small(groups[0])]
+    many_rows = nodes.stop - nodes.start > BLOCK
     results = {group.start: large(group.start) for group in groups if many_rows[group.start]}
     others = [group for group in groups if not many_rows[group.start]]
     results.update(zip((group.start for group in others), on_threads(small, others), strict=True))
