@@ -11,14 +11,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from calcli import expressions as terms
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Group, Role, SideInputs, spans
 from calcli.errors import ArtifactError, DataError, FitError, UsageError
-from calcli.expressions import Inputs, Terms
 from calcli.methods import catalog, one_vs_rest, start
 from calcli.methods.base import (
     READS,
@@ -46,6 +44,9 @@ from calcli.state import (
     nest,
     unnest,
 )
+
+if TYPE_CHECKING:  # only exports need formulas
+    from calcli.expressions import Inputs, Terms
 
 IDENTITY = "identity"
 _GROUPS = 20
@@ -422,6 +423,8 @@ def formula_of(calibrator: FittedMethod, score: Terms, features: Inputs) -> Term
 
 def score_formula_of(calibrator: FittedMethod, score: Terms) -> Terms:
     """The score that a calibrator of scores gives; for Platt scaling a z + b, with no detour through probabilities."""
+    from calcli import expressions as terms
+
     if calibrator.spec.name == "platt" and len(score) == 1:
         state = calibrator.state
         if calibrator.start is not None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, Group, SideInputs
-from calcli.expressions import Inputs, Terms
 from calcli.methods.base import Params, Sums, SumsMethod
 from calcli.numeric import moments
 from calcli.numeric.links import probabilities, sigmoid, softmax
@@ -17,6 +15,9 @@ from calcli.numeric.losses import log_loss
 from calcli.numeric.moments import GroupMoments, ScoreMoments
 from calcli.numeric.solve import Expansion, Expansions, newton, newton_each, root_between
 from calcli.state import Numbers, Rules, State
+
+if TYPE_CHECKING:  # only exports need formulas
+    from calcli.expressions import Inputs, Terms
 
 BOUND = float(np.exp(10.0))
 """1/T is held within [1/BOUND, BOUND]."""
@@ -43,6 +44,8 @@ class Identity(SumsMethod):
         return probabilities(batch.score)
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
+        from calcli import expressions as terms
+
         return (terms.sigmoid(score[0]),) if len(score) == 1 else terms.softmax(score)
 
 
@@ -89,6 +92,8 @@ class Temperature(SumsMethod):
         return sigmoid(scaled) if scaled.ndim == 1 else softmax(scaled)
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
+        from calcli import expressions as terms
+
         scaled = [state.number("inverse_temperature") * one for one in score]
         return (terms.sigmoid(scaled[0]),) if len(scaled) == 1 else terms.softmax(scaled)
 
@@ -165,6 +170,8 @@ class Platt(SumsMethod):
         return sigmoid(u, out=u)
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
+        from calcli import expressions as terms
+
         return (terms.sigmoid(state.number("a") * score[0] + state.number("b")),)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 
@@ -13,6 +13,7 @@ from calcli.methods import calibrator, catalog
 from calcli.methods.scaling.linear import inverse_temperature
 from calcli.numeric.links import log_softmax, probabilities
 from tests.support.cases import ordinary
+from tests.support.drawing import examples
 from tests.support.methods import fitted
 
 
@@ -57,7 +58,7 @@ def test_scikit_learns_platt_scaling_agrees(rows: int, weighted: bool) -> None:
     assert at_ours <= target_loss(np.array([a, b]), batch.score, batch.labels, weight) + 1e-9
 
 
-@settings(max_examples=40)
+@examples(16)
 @given(
     rows=st.integers(5, 300),
     slope=st.floats(0.01, 50),
