@@ -38,8 +38,8 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_error_has_its_name(kind: str) -> None:
-    first = [drawn(KINDS[kind], seed)[1].faults[0] for seed in range(6)]
-    assert first.count(kind) >= 5
+    first = [drawn(KINDS[kind], seed)[1].faults[0] for seed in range(4)]
+    assert first.count(kind) == 4
 
 
 @pytest.mark.parametrize("kind", ["high", "over"])
