@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import calcli
+from calcli import listener
 from calcli.listener import SILENT, here
+from tests.support.samples import visits
 from tests.support.shell import ROOT
 
 DATA = """
@@ -26,6 +31,50 @@ FITS = (
 )
 
 
+class Display:
+    """IPython's display of a cell as far as a listener asks for it: keeps what is drawn, and what is left to see."""
+
+    def __init__(self) -> None:
+        self.drawn: list[str] = []
+        self.left = ""
+
+    def display(self, shown: dict[str, str], *, raw: bool, display_id: bool) -> Display:
+        assert raw
+        assert display_id
+        self.update(shown, raw=raw)
+        return self
+
+    def update(self, shown: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.drawn.append(shown["text/plain"])
+        self.left = shown["text/plain"] + shown["text/html"]
+
+
+@pytest.mark.parametrize(("patience", "quiet", "times"), [(0, "", 1), (3600, "", 0), (0, "1", 0)])
+def test_a_cell_shows_every_stage_of_work_that_takes_long_and_keeps_none(
+    monkeypatch: pytest.MonkeyPatch, patience: int, quiet: str, times: int
+) -> None:
+    monkeypatch.setattr(listener, "PATIENCE", patience)
+    monkeypatch.setattr(listener, "PERIOD", 0)
+    monkeypatch.setenv("CALCLI_QUIET", quiet)
+    rows = visits(300)
+    cells = (
+        lambda: calcli.Calibrator("platt", holdout="cv:3").fit(rows["logit"], rows["label"]),
+        lambda: calcli.fit(rows, method="platt", holdout="cv:3"),
+    )
+    for number, cell in enumerate(cells):
+        listener._cell.cache_clear()
+        display, shell = Display(), SimpleNamespace(kernel=object(), execution_count=number)
+        ipython = SimpleNamespace(display=display, get_ipython=lambda shell=shell: shell)
+        monkeypatch.setitem(sys.modules, "IPython", ipython)
+        cell()
+        shown = "\n".join(display.drawn)
+        assert shown.count("checking platt on held-out rows 2 of 3") == shown.count("fitting platt") == times
+        assert display.left == ""
+    listener._cell.cache_clear()
+
+
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")  # theirs
 def test_a_notebook_shows_every_stage_of_work_that_takes_long_unless_told_to_be_quiet_and_keeps_none(

@@ -7,6 +7,7 @@ the work of a user.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path, PureWindowsPath
@@ -17,12 +18,27 @@ from calcli.places import Url, place
 
 ROOT = Path(__file__).parents[1]
 
-LIKE_WINDOWS = """
-import errno, fcntl, os, shutil, signal, sys, tempfile, types
-import contextlib, numba, numpy, polars, pyarrow.parquet, rich.progress, scipy.optimize, sklearn.cluster, typer
+LIBRARIES = """
+import contextlib, numba, polars, pyarrow.parquet, rich.progress, scipy.optimize, sklearn.cluster, typer
 with contextlib.suppress(ImportError):
     import matplotlib.pyplot
+"""
 
+POSIX = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix")
+LACKING = (
+    *("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_DIRECTORY", "ST_RDONLY", "statvfs", "fork", "getuid", "geteuid"),
+    *("sched_getaffinity", "killpg", "setsid", "uname", "mkfifo", "sysconf"),
+)
+SIGNALS = ("SIGKILL", "SIGPIPE", "SIGHUP", "SIGALRM")
+
+LIKE_WINDOWS = (
+    f"""
+import errno, fcntl, multiprocessing.connection, os, shutil, signal, subprocess, sys, tempfile, types
+import numpy
+
+POSIX, LACKING, SIGNALS = {POSIX}, {LACKING}, {SIGNALS}
+"""
+    + """
 flock, fcntl_ = fcntl.flock, fcntl
 
 def locking(handle, mode, size):
@@ -45,18 +61,29 @@ def while_closed(action):
     return checked
 
 sys.modules["msvcrt"] = types.SimpleNamespace(locking=locking, LK_LOCK=1, LK_NBLCK=2)
-for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix"):
+for name in POSIX:
     sys.modules[name] = None
-for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_DIRECTORY", "ST_RDONLY", "statvfs", "fork",
-             "getuid", "geteuid", "sched_getaffinity", "killpg", "setsid", "uname", "mkfifo", "sysconf"):
+for name in LACKING:
     if hasattr(os, name):
         delattr(os, name)
-for name in ("SIGKILL", "SIGPIPE", "SIGHUP", "SIGALRM"):
+for name in SIGNALS:
     delattr(signal, name)
 for name in ("rename", "replace", "unlink", "remove"):
     setattr(os, name, while_closed(getattr(os, name)))
 shutil._use_fd_functions = False
 sys.platform = "win32"
+"""
+)
+
+KNOW_POSIX = ("locks", "files", "numeric.threads", "models.workers")
+"""The modules that name what Windows lacks."""
+
+THOSE_MODULES = f"""
+import importlib
+for name in {KNOW_POSIX}:
+    importlib.import_module("calcli." + name)
+from calcli import locks
+assert locks.WINDOWS and locks.ITSELF == 0
 """
 
 EVERY_MODULE = """
@@ -89,24 +116,40 @@ assert b"\\r\\n" not in open(folder + "/out.jsonl", "rb").read()
 """
 
 
-def run_like_windows(tmp_path: Path, program: str) -> subprocess.CompletedProcess[str]:
-    script = f"{LIKE_WINDOWS}\nfolder = {str(tmp_path)!r}\n{program}"
+def run_like_windows(tmp_path: Path, *parts: str) -> subprocess.CompletedProcess[str]:
+    """A process that first imports libraries, where these are a part: they may ask for what is taken from it then."""
+    *libraries, program = parts
+    script = "\n".join([*libraries, LIKE_WINDOWS, f"folder = {str(tmp_path)!r}", program])
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
 
 
+def test_other_modules_name_nothing_that_windows_lacks() -> None:
+    names = re.compile(rf"\bimport (?:{'|'.join(POSIX)})\b|\b(?:{'|'.join((*LACKING, *SIGNALS))})\b")
+    package = ROOT / "calcli"
+    found = {path for path in package.rglob("*.py") if re.search(names, path.read_text())}
+    assert {".".join(path.relative_to(package).with_suffix("").parts) for path in found} <= {*KNOW_POSIX}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="open files are found in /proc")
+def test_modules_that_know_posix_can_be_imported(tmp_path: Path) -> None:
+    result = run_like_windows(tmp_path, THOSE_MODULES)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="open files are found in /proc")
 def test_every_module_can_be_imported(tmp_path: Path) -> None:
-    result = run_like_windows(tmp_path, EVERY_MODULE)
+    result = run_like_windows(tmp_path, LIBRARIES, EVERY_MODULE)
     assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="open files are found in /proc")
 def test_a_user_fits_applies_and_refits(tmp_path: Path) -> None:
-    result = run_like_windows(tmp_path, COMMANDS)
+    result = run_like_windows(tmp_path, LIBRARIES, COMMANDS)
     assert result.returncode == 0, result.stderr
 
 

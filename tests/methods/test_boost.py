@@ -13,7 +13,7 @@ import pytest
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.errors import UsageError
 from calcli.expressions import Input
-from calcli.methods import boost, calibrator, catalog
+from calcli.methods import boost, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.trees.held_out_choice import held_out_splits
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
@@ -89,7 +89,7 @@ def told_to_catboost(batch: Batch, start: np.ndarray, baseline: np.ndarray) -> n
             "bootstrap_type": "No",
             "random_strength": 0,
             "random_seed": 0,
-            "leaf_estimation_iterations": 10 if baseline.ndim == 1 else 1,
+            "leaf_estimation_iterations": 5 if baseline.ndim == 1 else 1,
             "rsm": 1.0 if baseline.ndim == 1 else 0.5,
             "verbose": False,
             "allow_writing_files": False,
@@ -155,12 +155,18 @@ def test_rounds_are_those_of_least_held_out_loss() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_folds_are_kept_as_the_mean_of_their_log_odds(classes: int) -> None:
-    """Beside models that are fitted on the rows of each fold alone, with the rounds that were chosen."""
+    """Beside models that are fitted on the rows of each fold alone, with the rounds that were chosen, or those that it
+    had when it stopped early.
+    """
     train, test = shops(1500, classes), shops(300, classes, seed=1)
     model = fitted(train)
-    params = ROW.resolve({"rounds": model.settings["rounds"]})
+    counts = [one.params["rounds"] for one in unnest(model.state, map(str, range(5))).values()]
+    assert max(counts) == model.settings["rounds"]
     rows = boost.distinct(train, 0)
-    states = [boost.fit(rows.take(split.train), NO_SIDE_INPUTS, params, 0) for split in held_out_splits(rows)]
+    states = [
+        boost.fit(rows.take(split.train), NO_SIDE_INPUTS, ROW.resolve({"rounds": count}), 0)
+        for split, count in zip(held_out_splits(rows), counts, strict=True)
+    ]
     mean = np.mean([scores(boost.predict(state, test, NO_SIDE_INPUTS)) for state in states], axis=0)
     assert len(states) == 5
     np.testing.assert_allclose(model.predict(test), probabilities(mean), rtol=1e-9)
@@ -277,18 +283,3 @@ def test_a_state_without_levels_has_no_formula() -> None:
     features = {"number": Input("number"), "place": Input("place", "category")}
     with pytest.raises(UsageError, match="does not hold the levels"):
         boost.formula(bare, (Input("score"),), features)
-
-
-def test_of_many_rows_a_part_is_fitted_at_the_rate_of_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the rounds would be chosen for longer steps than those of the trees that are grown."""
-    monkeypatch.setattr(boost, "MANY", 900)
-    monkeypatch.setattr("calcli.methods.trees.held_out_choice.CROSS_VALIDATED_ROWS", 500)
-    train = shops(1000)
-    (split,) = in_turn(np.arange(1000) % 5, 1)
-    settled = calibrator.settle(ROW, train, ROW.resolve(), [split], seed=0)
-    assert 0 < settled.params["rounds"] <= 150
-    assert settled.params["rate"] == 0.1
-    for known, rows in ((settled.of_splits[0], train.take(split.train)), (settled.fitted, train)):
-        given = ROW.resolve({"rounds": settled.params["rounds"], "rate": 0.1})
-        alone_fitted = calibrator.fit(ROW, rows, given, seed=0)
-        np.testing.assert_allclose(known.predict(train), alone_fitted.predict(train), rtol=1e-9)

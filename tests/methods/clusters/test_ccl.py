@@ -18,6 +18,7 @@ from calcli.methods.calibrator import FittedMethod
 from calcli.methods.clusters import ccl, explanation, partition
 from calcli.methods.clusters.partition import elbow, homogeneity
 from calcli.methods.post_processing import PostProcessing
+from calcli.methods.scaling.curved import Beta
 from calcli.methods.scaling.linear import Platt
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.losses import log_loss
@@ -392,18 +393,18 @@ def test_the_share_of_each_cluster_is_walked_through_once() -> None:
 
 
 def test_a_cluster_that_determines_no_calibrator_has_its_label_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    fit = Platt.fit
+    fit = Beta.fit
 
-    def fails_on_few(self: Platt, batch: Batch, *rest: object) -> object:
+    def fails_on_few(self: Beta, batch: Batch, *rest: object) -> object:
         if len(batch) < 100:
             raise FitError("these rows do not determine it")
         return fit(self, batch, *rest)
 
-    monkeypatch.setattr(Platt, "fit", fails_on_few)
+    monkeypatch.setattr(Beta, "fit", fails_on_few)
     train = toy()
     third = train.take(blob_of(train) == 2)
     assert len(third) < 100 < (blob_of(train) == 1).sum()
-    found = fitted(train, inner="platt", **HARD).predict(third)
+    found = fitted(train, inner="beta", **HARD).predict(third)
     assert found == pytest.approx((third.labels.sum() + 0.5) / (len(third) + 1))
 
 
