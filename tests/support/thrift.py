@@ -1,11 +1,17 @@
-"""Costs of Python and of the disk that no test needs to pay."""
+"""Costs of Python, of the disk and of draws that no test needs to pay."""
 
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from calcli.metrics.diagnosis import Diagnosis
+    from calcli.metrics.joint_test import GapSums
 
 GRAPHS = ("tests/methods/graphs/", "tests/models/test_edges.py", "tests/methods/test_units.py", "tests/test_extras.py")
 """Tests that import PyTorch and torch-geometric, which takes seconds."""
@@ -24,8 +30,32 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+    _diagnose_once()
 
 
 def wait_for_no_disk() -> None:
     """Let no test of this process wait for a sync: whether and when one is asked for, `disk_probe` observes."""
     os.fsync = lambda fd: None
+
+
+def _diagnose_once() -> None:
+    """Let fits and evaluations of this process keep the diagnosis of gaps that were diagnosed before.
+
+    Its thousands of draws are a third of what a small table costs, and many tests begin with the same scores. Tests of
+    the diagnosis ask the function itself.
+    """
+    from calcli.diagrams import curve_builder
+    from calcli.metrics.diagnosis import diagnose
+
+    known: dict[bytes, Diagnosis | None] = {}
+
+    def kept(sums: GapSums) -> Diagnosis | None:
+        if sums.units is not None:
+            return diagnose(sums)
+        parts = (sums.cell.tobytes(), sums.sums.tobytes(), repr(sums.impossible).encode())
+        key = hashlib.sha256(b"".join(parts)).digest()
+        if key not in known:
+            known[key] = diagnose(sums)
+        return known[key]
+
+    curve_builder.diagnose = kept
