@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,16 @@ GRAPHS = ("tests/methods/graphs/", "tests/models/test_edges.py", "tests/methods/
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests of graphs at the head, which one process takes as a whole, so that no other imports their libraries."""
     items.sort(key=lambda item: not item.nodeid.startswith(GRAPHS))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Search for no garbage while tests are collected: nothing of what is imported is any, and there is a lot of it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:

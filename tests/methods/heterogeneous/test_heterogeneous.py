@@ -48,8 +48,10 @@ def two_places(rows: int = 3000, seed: int = 0) -> Batch:
     return Batch(z, label, rng.integers(1, 4, rows).astype(float), columns)
 
 
-@pytest.mark.parametrize(("classes", "method"), [(2, "platt"), (4, "sms")])
-@pytest.mark.parametrize("how", PARTITIONS)
+@pytest.mark.parametrize(
+    ("classes", "method", "how"),
+    [*((2, "platt", how) for how in PARTITIONS), (4, "sms", "tree"), (4, "sms", "boosted")],
+)
 @pytest.mark.parametrize("given", [{"depth": 0}, {"tau": "inf"}, {"min_rows": 5000, "depth": 2, "tau": 3}])
 def test_one_cell_is_the_calibrator_of_all_rows(classes: int, method: str, how: str, given: dict) -> None:
     batch = ordinary(500, classes, weighted=True)
