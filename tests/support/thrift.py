@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 
 import pytest
 
@@ -29,3 +30,12 @@ def pytest_collection_finish() -> None:
 def wait_for_no_disk() -> None:
     """Let no test of this process wait for a sync: whether and when one is asked for, `disk_probe` observes."""
     os.fsync = lambda fd: None
+
+
+def keep_bytecode() -> None:
+    """Let Python keep what it has compiled of the tests and of the package, in directories that git ignores.
+
+    Without it every worker of every run spends seconds on the assertions of all tests, and every process on our code.
+    """
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
