@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calcli.errors import DataError
@@ -21,7 +21,6 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(
     rows=st.lists(st.dictionaries(st.text(max_size=3), VALUES, max_size=3), max_size=5),
     chunk=st.integers(1, 9),

@@ -140,9 +140,9 @@ def test_replicates_are_tables_of_the_drawn_rows(task: str, kept: Path) -> None:
     """The same counts as weights of a table give every metric of a replicate, and the interval is their quantiles."""
     rows, strange = table(task, seed=9), features(40, seed=3)
     names = [str(kept / task), f"other={kept / task}"]
-    report = evaluated(rows, *names, ood=strange, bootstrap=40, seed=5)
+    report = evaluated(rows, *names, ood=strange, bootstrap=12, seed=5)
     drawn = []
-    for replicate in range(40):
+    for replicate in range(12):
         rng = stream(5, "bootstrap", replicate)
         counts = np.bincount(rng.integers(0, len(rows), len(rows)), minlength=len(rows)).astype(float)
         outside = strange[rng.integers(0, 40, 40).tolist()]

@@ -81,7 +81,14 @@ def test_strings_and_nulls_are_what_catboost_makes_of_them() -> None:
 
 
 def test_the_same_fit_has_the_same_bytes(tmp_path: Path) -> None:
-    """In another process, which has done nothing else before."""
+    for name in ("once", "again"):
+        ensemble("multiclass", tmp_path / name)
+    assert payloads(tmp_path / "once") == payloads(tmp_path / "again")
+
+
+@pytest.mark.slow
+def test_another_process_fits_the_same_bytes(tmp_path: Path) -> None:
+    """One that has done nothing else before."""
     ensemble("multiclass", tmp_path / "here")
     code = (
         "from pathlib import Path; from tests.support.ensembles import ensemble\n"
