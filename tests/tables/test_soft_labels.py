@@ -62,7 +62,7 @@ def test_a_fit_is_that_of_two_weighted_rows_for_each(method: str) -> None:
 
 
 def test_a_report_is_that_of_two_weighted_rows_for_each() -> None:
-    asked: dict[str, Any] = {"by": ("place",), "metrics": ("all",), "bootstrap": 20, "clusters_from": "place"}
+    asked: dict[str, Any] = {"by": ("place",), "metrics": ("all",), "bootstrap": 5, "clusters_from": "place"}
     ours = calcli.evaluate(SOFT, **asked)
     assert numbers(ours) == numbers(calcli.evaluate(HALVES, weight="half", resample_by="row", **asked), 2)
     weighed = calcli.evaluate(SOFT, weight="w", **asked)
