@@ -31,7 +31,7 @@ EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 @EACH
 @pytest.mark.parametrize("classes", [2, 4])
 def test_each_method_says_what_it_predicts(row: MethodSpec, classes: int, here: Path, interpreter: Any) -> None:
-    frame = clicks(600).select("label", "logit") if classes == 2 else breeds(400)
+    frame = clicks(200).select("label", "logit") if classes == 2 else breeds(200)
     calcli.fit(frame, method=row.name, output="kept", holdout="none")
     table = unseen([name for name in frame.columns if name != "label"], rows=60)
     expected = applied("kept", table)

@@ -50,7 +50,7 @@ def assert_same(table: pl.DataFrame, *, float32: bool = False) -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("classes", [2, 4])
 def test_each_method(here: Path, method: str, classes: int) -> None:
-    frame = clicks(600).select("label", "logit") if classes == 2 else breeds(400)
+    frame = clicks(200).select("label", "logit") if classes == 2 else breeds(200)
     calcli.fit(frame, method=method, output="kept", holdout="none")
     assert_same(unseen([name for name in frame.columns if name != "label"], rows=150))
 

@@ -28,7 +28,7 @@ def fitted(here: Path, fit_once: Callable[..., None]) -> Path:
     return here
 
 
-@pytest.mark.parametrize(("flags", "bins"), [((), 15), (("--bins", "9"), 9), (("--bins", "auto"), 13)])
+@pytest.mark.parametrize(("flags", "bins"), [((), 15), (("--bins", "auto"), 13)])
 def test_the_ece_of_a_picture_is_that_of_the_report(
     here: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], bins: int
 ) -> None:
@@ -244,15 +244,15 @@ def test_weights_add_up_to_the_effective_number_of_rows(here: Path) -> None:
     assert found.data.weight_sum == pytest.approx(effective, rel=1e-7)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
 @pytest.mark.parametrize("kind", ["reliability", "smooth", "rejection"])
-def test_the_scale_of_weights_does_not_matter(scale: float, kind: Any, here: Path) -> None:
-    frame = clicks()
+def test_the_scale_of_weights_does_not_matter(kind: Any) -> None:
+    frame = clicks(300)
     flags = calcli.Flags(weight="w")
     plain = calcli.diagram(frame, flags=flags, kind=kind).curves[0]
-    scaled = calcli.diagram(frame.with_columns(pl.col("w") * scale), flags=flags, kind=kind).curves[0]
-    for one, other in zip(plain.points, scaled.points, strict=True):
-        assert (one.n, one.y, one.lo, one.hi) == pytest.approx((other.n, other.y, other.lo, other.hi), rel=1e-6)
+    for scale in (1e-200, 1e200):
+        scaled = calcli.diagram(frame.with_columns(pl.col("w") * scale), flags=flags, kind=kind).curves[0]
+        for one, other in zip(plain.points, scaled.points, strict=True):
+            assert (one.n, one.y, one.lo, one.hi) == pytest.approx((other.n, other.y, other.lo, other.hi), rel=1e-6)
 
 
 def test_bad_rows_are_refused_or_left_out(here: Path) -> None:
@@ -266,8 +266,8 @@ def test_bad_rows_are_refused_or_left_out(here: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["reliability", "smooth", "rejection"])
 def test_how_the_rows_come_in_chunks_does_not_matter(kind: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = clicks(30_000)
-    frame.write_parquet("one.parquet", row_group_size=30_000)
+    frame = clicks(10_000)
+    frame.write_parquet("one.parquet", row_group_size=10_000)
     frame.write_parquet("many.parquet", row_group_size=500)
     one, many = (calcli.diagram(path, kind=kind).curves[0] for path in ("one.parquet", "many.parquet"))
     np.testing.assert_allclose([point.y for point in one.points], [point.y for point in many.points], rtol=1e-9)

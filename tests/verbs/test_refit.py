@@ -160,7 +160,7 @@ def test_the_log_of_drift_tells_how_much_nights_differ(fitted: Path) -> None:
 @pytest.mark.parametrize("method", ["platt", "isotonic"])
 def test_calibration_that_has_not_moved_is_not_given_away(here: Path, method: str) -> None:
     """Nights of a fifth of the rows of the fit; some of them look better, and on average they are worse."""
-    calcli.fit(night(0, rows=2500), method=method, output="m", metrics="nll")
+    calcli.fit(night(0, rows=2500), method=method, output="m", metrics="nll", holdout="cv:2")
     results = [run(night(100 + index, rows=500)) for index in range(12)]
     assert all(result.usual for result in results)
     gains = [result.evidence.evidence for result in results]
