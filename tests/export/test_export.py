@@ -214,7 +214,13 @@ def test_what_cannot_be_is_refused(
 NAMES = ('a"b', "a'b", "a/*", "$$", "a`b", "a;b", "a--b", "a]b", "1a", "a b", "(select 1)", "a\\b", "Ä")
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+QUOTING = ("duckdb", "postgres", "mysql", "clickhouse", "bigquery", "tsql")
+"""Dialects that quote each in its way; the others quote as one of these."""
+
+
+@pytest.mark.parametrize(
+    "dialect", [name if name in QUOTING else pytest.param(name, marks=pytest.mark.slow) for name in DIALECTS]
+)
 def test_a_name_of_a_table_is_a_name(dialect: str, here: Path, fit_once: Callable[..., None]) -> None:
     """However odd it is, the statement reads the table of this name, and does nothing else."""
     fit_once("train.parquet", method="identity", output="kept", holdout="none")

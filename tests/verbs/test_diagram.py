@@ -164,7 +164,9 @@ def test_each_class_is_against_the_rest(fitted: Path) -> None:
 # Files
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", [pytest.param(form, marks=pytest.mark.slow) if form == "pdf" else form for form in FORMS]
+)
 def test_each_kind_of_file(form: str, fitted: Path) -> None:
     calcli.diagram("test.parquet", artifacts=("m",), output=f"x.{form.upper()}")
     begin = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "html": b"<!DOCTYPE html>"}[form]

@@ -122,7 +122,7 @@ def test_the_rejection_curves(kept: Path) -> None:
     assert (first["x"], first["n"], first["y"]) == (0.0, 300.0, pytest.approx(report.value("binary", "error")))
 
 
-@pytest.mark.parametrize("task", ["binary", "regression"])
+@pytest.mark.parametrize("task", [pytest.param("binary", marks=pytest.mark.slow), "regression"])
 def test_the_picture(task: str, kept: Path, tmp_path: Path) -> None:
     """One line for each order, an oracle once; of amounts the error as a share of what it was."""
     named = [f"{name}={kept / task}" for name in ("one", "two")]
