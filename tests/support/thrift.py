@@ -8,7 +8,10 @@ import sys
 
 import pytest
 
-GRAPHS = ("tests/methods/graphs/", "tests/models/test_edges.py", "tests/methods/test_units.py", "tests/test_extras.py")
+GRAPHS = (
+    *("tests/methods/graphs/", "tests/models/test_edges.py", "tests/methods/test_units.py", "tests/test_extras.py"),
+    "tests/verbs/test_forged.py",
+)
 """Tests that import PyTorch and torch-geometric, which takes seconds."""
 
 

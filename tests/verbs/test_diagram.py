@@ -172,7 +172,7 @@ def test_each_kind_of_file(form: str, fitted: Path) -> None:
     begin = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "html": b"<!DOCTYPE html>"}[form]
     content = Path(f"x.{form.upper()}").read_bytes()
     assert content.startswith(begin)
-    if form == "svg":  # with a name that does not say it
+    if form == "html":  # with a name that does not say it
         calcli.diagram("test.parquet", artifacts=("m",), output="named", output_format=form)
         assert Path("named").read_bytes() == content
     assert not [path for path in fitted.iterdir() if path.name.startswith(".")]
