@@ -76,7 +76,7 @@ def test_a_picture_on_stdout_is_nothing_but_the_picture(here: Path, run: Run) ->
 
 def test_the_numbers_as_json_and_csv(here: Path, run: Run) -> None:
     """Also beside a picture in a file."""
-    for kind in ("reliability", "smooth", "rejection"):
+    for kind in ("reliability", "rejection"):
         code, out, _ = run(*DIAGRAM, "--kind", kind, "-o", f"{kind}.html", "--format", "json")
         assert code == 0
         assert (here / f"{kind}.html").exists()

@@ -66,7 +66,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ["platt", "effects", pytest.param("auto", marks=pytest.mark.slow)])
 def test_one_run_for_each(case: str, tmp_path: Path) -> None:
     frame, asked = table(), CASES[case]
     fitted = calcli.fit(frame, multi=MULTI, output=tmp_path / "all", **asked)
