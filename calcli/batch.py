@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,6 +188,13 @@ class Batch:
         return Batch(self.score, self.label, self.weight, units=self.units, ranks=self.ranks)
 
     take = taken
+
+
+class Group(NamedTuple):
+    """The places of some rows, and the weight of each in the group; other groups may have them too."""
+
+    rows: IntArray
+    weight: FloatArray
 
 
 @dataclass(frozen=True, slots=True)

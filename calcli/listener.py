@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from html import escape
 from typing import Any
 
 
@@ -82,6 +81,8 @@ class Stage:
 
     def html(self) -> str:
         """A bar, and the words."""
+        from html import escape
+
         place = f' max="{self.total}" value="{self.done}"' if self.total else ""
         return f"<div><progress{place}></progress> {escape(str(self))}</div>"
 

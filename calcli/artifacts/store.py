@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from calcli.artifacts import codecs, generation, writers
+from calcli.artifacts import codecs, generation
 from calcli.artifacts.codecs import File
 from calcli.artifacts.manifest import COPY_AGAIN, MANIFEST, JsonObject, Manifest, Payload
-from calcli.artifacts.writers import DirectoryWriter, ObjectWriter
 from calcli.errors import ArtifactError
 from calcli.extras import EXTRAS
-from calcli.learners import cbm
-from calcli.learners.catboost import normalise_cbm
 from calcli.places import Url, folder
 from calcli.state import State
+
+if TYPE_CHECKING:  # `apply` only reads
+    from calcli.artifacts.writers import DirectoryWriter, ObjectWriter
 
 Given: TypeAlias = str | os.PathLike[str]
 
@@ -103,6 +103,8 @@ def write(directory: Given, draft: Manifest, states: Mapping[str, State], *, tim
 
 def pack(draft: Manifest, states: Mapping[str, State]) -> tuple[Manifest, list[File]]:
     """The first generation of an artifact in memory: its manifest and its payloads."""
+    from calcli.learners import cbm
+
     given = {side.get("role") for side in draft.sides}
     encoded = [
         file
@@ -151,15 +153,21 @@ def _older(directory: Path | Url) -> Manifest:
 
 def check_target(directory: Given) -> None:
     """Raise now the errors of `write` after the fit: something is in the way, or the directory is read-only."""
+    from calcli.artifacts import writers
+
     path = folder(directory)
     if isinstance(path, Url):
-        ObjectWriter.at(path)
+        writers.ObjectWriter.at(path)
     else:
         writers.check_directory(path)
 
 
 def _writing(path: Path | Url, timeout: float | None) -> AbstractContextManager[DirectoryWriter | ObjectWriter]:
-    return nullcontext(ObjectWriter.at(path)) if isinstance(path, Url) else writers.locked_directory(path, timeout)
+    from calcli.artifacts import writers
+
+    if isinstance(path, Url):
+        return nullcontext(writers.ObjectWriter.at(path))
+    return writers.locked_directory(path, timeout)
 
 
 def _payload_of(side: JsonObject, payloads: tuple[Payload, ...]) -> str | None:
@@ -174,5 +182,10 @@ def _reproducible(state: State) -> State:
 
     Models that users hand in are side inputs and stay as they are: their hash identifies them.
     """
-    trained = {name: normalise_cbm(blob) for name, blob in state.blobs.items() if name.endswith(".cbm")}
-    return replace(state, blobs={**state.blobs, **trained}) if trained else state
+    models = {name: blob for name, blob in state.blobs.items() if name.endswith(".cbm")}
+    if not models:
+        return state
+    from calcli.learners.catboost import normalise_cbm
+
+    trained = {name: normalise_cbm(blob) for name, blob in models.items()}
+    return replace(state, blobs={**state.blobs, **trained})

@@ -104,8 +104,9 @@ def _group(name: str) -> Any:
 
 def _command(function: str, name: str) -> Any:
     from calcli.cli import commands
+    from calcli.cli.arguments import signed
 
-    run = getattr(commands, function)
+    run = signed(getattr(commands, function))
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     alone.command(name, cls=Command, epilog=run.examples)(run)
     return get_command(alone)

@@ -126,7 +126,10 @@ def argument(metavar: str, help: str, default: Any = REQUIRED, *, kind: Any = st
 
 
 def with_options(options: Sequence[Option]) -> Callable[[Command], Callable[..., None]]:
-    """Declare a command with these options. The examples in its docstring become an attribute, apart from its help."""
+    """Declare a command with these options. The examples in its docstring become an attribute, apart from its help.
+
+    Its signature is made by `signed`, once it is called: those of all commands take a tenth of the time of `--help`.
+    """
 
     def declare(function: Command) -> Callable[..., None]:
         def run(**parsed: Any) -> None:
@@ -144,10 +147,16 @@ def with_options(options: Sequence[Option]) -> Callable[[Command], Callable[...,
 
         run.__doc__, _, examples = cleandoc(function.__doc__ or "").partition("\n\nExamples\n--------\n")
         run.examples = examples  # type: ignore[attr-defined]
-        run.__signature__ = Signature([option.parameter() for option in options])  # type: ignore[attr-defined]
+        run.options = options  # type: ignore[attr-defined]
         return run
 
     return declare
+
+
+def signed(run: Any) -> Any:
+    """A declared command with the signature that Typer reads."""
+    run.__signature__ = Signature([option.parameter() for option in run.options])
+    return run
 
 
 def _settings_of_stores(options: Mapping[str, str] | None) -> AbstractContextManager[None]:

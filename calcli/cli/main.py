@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from calcli.cli.process import flush, forget_what_stops_libraries, is_set, keep_stderr, silence, write_stderr
+from calcli.cli.process import flush, is_set, keep_stderr, prepare_libraries, silence, write_stderr
 from calcli.cli.screen import Screen
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError, UsageError
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if own_process:
         # Start-up makes many objects and no garbage: fewer collections save a sixth of the time of `--help`.
         gc.set_threshold(100_000)
-        forget_what_stops_libraries()
+        prepare_libraries()
         if is_set("--debug", words):
             _show_logs()
         else:
@@ -41,18 +41,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         flush()
     except BaseException as error:  # a panic of polars is not an Exception
         code = _report(error, words)
-    if own_process:
-        gc.freeze()  # no collection at exit either
-        if code != 0:
-            _leave(code)
+    if own_process and (code != 0 or not is_set("--debug", words)):  # a profiler waits for the ordinary end
+        _leave(code)
     return code
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process at once.
+    """End the process at once, after what was registered for its exit.
 
-    Threads of polars that were at work when something went wrong may still call back, and abort the process if they
-    find an interpreter that is half gone.
+    Taking the interpreter apart takes longer than `--version` does. Threads of polars that were at work when something
+    went wrong may still call back, and abort the process if they find an interpreter that is half gone.
     """
     atexit._run_exitfuncs()
     for stream in filter(None, (sys.stdout, sys.stderr)):

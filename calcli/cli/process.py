@@ -10,7 +10,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 from calcli.cli.screen import Screen, answered, escaped, is_terminal, wrapped
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError
@@ -37,16 +37,21 @@ def is_set(flag: str, words: Sequence[str]) -> bool:
     return flag in words or os.environ.get(variable_of(flag), "").lower() not in _NO
 
 
-def forget_what_stops_libraries() -> None:
-    """Drop invalid numbers of threads, and matplotlib's backend, which pictures in files do not need.
+def prepare_libraries() -> None:
+    """Set what libraries look at when they are imported, and drop what would stop them.
 
-    polars, numba and matplotlib read these variables when they are imported, and raise where they make no sense.
+    polars, numba and matplotlib raise where a number of threads or a backend makes no sense; pictures in files need no
+    backend. Threads of OpenBLAS that have nothing to do, as all of them when numpy is imported, look for work for a
+    thirtieth of a second before they sleep, each on a processor of its own, unless they are told to sleep at once.
+    CatBoost goes without its widgets, as where Jupyter is not installed: they take longer to import than the rest.
     """
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 cycles, the least that it takes
     os.environ.pop("MPLBACKEND", None)
     for name in THREAD_VARIABLES:
         value = os.environ.get(name, "1")
         if not (value.isdecimal() and int(value) > 0):
             del os.environ[name]
+    cast("dict[str, object]", sys.modules).setdefault("catboost.widget", None)
 
 
 _STDERR = 2

@@ -19,17 +19,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, IntArray, SideInputs
-from calcli.expressions import Inputs, Terms
-from calcli.learners.tree_models import Contributions
-from calcli.numeric.pooled import Pooled, by_score
-from calcli.numeric.seeded import Split
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Group, IntArray, SideInputs
 from calcli.state import Json, Rules, State, unnest
+
+if TYPE_CHECKING:  # a method that is applied needs none of them
+    from calcli.expressions import Inputs, Terms
+    from calcli.learners.tree_models import Contributions
+    from calcli.numeric.pooled import Pooled
+    from calcli.numeric.seeded import Split
 
 ParamValue: TypeAlias = bool | int | float | str | None
 Params: TypeAlias = Mapping[str, ParamValue]
@@ -154,6 +156,13 @@ class ExtendedMethod(Method, Protocol):
         """The open parameters, chosen by the rows that these splits hold out."""
         ...
 
+    def fit_each(self, batch: Batch, groups: Sequence[Group], params: Params) -> list[State | None]:
+        """The states that `fit` gives on each group of the rows, but for rounding; None for one that it has to fit.
+
+        Each group has rows of two labels.
+        """
+        ...
+
     def interval(self, state: State, batch: Batch) -> tuple[FloatArray, FloatArray]:
         """Two probabilities for each row; with more than two classes a column for each class against the rest."""
         ...
@@ -201,6 +210,8 @@ class ScoresMethod(SumsMethod, Protocol):
     """A method that is fitted from sums for each distinct score: it has `fit` or `finish`, each gives the other."""
 
     def gather(self, batch: Batch, params: Params) -> Sums:
+        from calcli.numeric.pooled import by_score
+
         return Sums(scores={"all": by_score(batch.score, batch.labels, batch.weight)})
 
     def finish(self, sums: Sums, params: Params) -> State:

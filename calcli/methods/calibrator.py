@@ -11,14 +11,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from calcli import expressions as terms
-from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Role, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Group, Role, SideInputs, spans
 from calcli.errors import ArtifactError, DataError, FitError, UsageError
-from calcli.expressions import Inputs, Terms
 from calcli.methods import catalog, one_vs_rest, start
 from calcli.methods.base import (
     READS,
@@ -47,7 +45,13 @@ from calcli.state import (
     unnest,
 )
 
+if TYPE_CHECKING:  # only exports need formulas
+    from calcli.expressions import Inputs, Terms
+
 IDENTITY = "identity"
+_GROUPS = 20
+"""So many groups of rows are fitted together: a method may need memory for each."""
+
 _COUNTS = "rows and weight"
 """The key of the counts that are added to the sums of the method itself."""
 
@@ -250,6 +254,33 @@ def fit(
     return FittedMethod(spec, batch.classes, rows, state, sides=sides.only(spec.keeps))
 
 
+def fit_each(
+    spec: MethodSpec, batch: Batch, groups: Sequence[Group], params: Params, *, seed: int = 0
+) -> list[FittedMethod | None]:
+    """Fit a method on each group of some rows, by their scores alone; None where a `FitError` stands in the way.
+
+    Each group has rows of two labels.
+    """
+    states: list[State | None] = [None] * len(groups)
+    if len(groups) > 1 and spec.fits_each and not spec.one_vs_rest(batch.classes) and not batch.ranks:
+        counting = [_counting_of(group) for group in groups]
+        for some in spans(len(groups), _GROUPS):
+            states[some] = spec.load().fit_each(batch, counting[some], params)
+    return [
+        _fit_group(spec, batch, group, params, seed)
+        if state is None
+        else FittedMethod(spec, batch.classes, _rows(len(group.rows), float(group.weight.sum())), state)
+        for group, state in zip(groups, states, strict=True)
+    ]
+
+
+def _fit_group(spec: MethodSpec, batch: Batch, group: Group, params: Params, seed: int) -> FittedMethod | None:
+    try:
+        return fit(spec, replace(batch.bare.take(group.rows), weight=group.weight), params, seed=seed)
+    except FitError:
+        return None
+
+
 class Settled(NamedTuple):
     """The calibrator of all rows, and all parameters with the settings that it chose."""
 
@@ -344,6 +375,12 @@ def _counting(batch: Batch) -> Batch:
     return batch.take(~lost) if lost.any() else batch
 
 
+def _counting_of(group: Group) -> Group:
+    """The rows of a group that `_counting` leaves."""
+    counts = group.weight >= np.finfo(np.float64).eps * group.weight.max()
+    return group if counts.all() else Group(group.rows[counts], group.weight[counts])
+
+
 def _rows(rows: float, weight: float) -> int:
     """The number of rows as the weights count them; no rows, or none of any weight, are refused."""
     if rows == 0:
@@ -386,6 +423,8 @@ def formula_of(calibrator: FittedMethod, score: Terms, features: Inputs) -> Term
 
 def score_formula_of(calibrator: FittedMethod, score: Terms) -> Terms:
     """The score that a calibrator of scores gives; for Platt scaling a z + b, with no detour through probabilities."""
+    from calcli import expressions as terms
+
     if calibrator.spec.name == "platt" and len(score) == 1:
         state = calibrator.state
         if calibrator.start is not None:

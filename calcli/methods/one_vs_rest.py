@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, SideInputs
-from calcli.expressions import Inputs, Terms
 from calcli.methods.base import ExtendedMethod, Method, Params, Sums, SumsMethod, of_classes
 from calcli.methods.spec import MethodSpec
 from calcli.numeric.links import against_rest, probabilities
-from calcli.numeric.pooled import Pooled
 from calcli.state import Numbers, Rules, State, nest, nested_rules, prefixed, unprefixed
+
+if TYPE_CHECKING:  # only exports need formulas
+    from calcli.expressions import Inputs, Terms
+    from calcli.numeric.pooled import Pooled
 
 
 def bound_method(spec: MethodSpec, classes: int) -> Method:
@@ -97,6 +99,8 @@ def rules_of(method: Method, classes: int) -> Rules:
 
 def formula_of(method: ExtendedMethod, state: State, score: Terms, features: Inputs) -> Terms:
     """`OneVsRest.predict` as terms."""
+    from calcli import expressions as terms
+
     each = [
         method.formula(part, (terms.one_against_rest(score, index),), features)[0]
         for index, part in enumerate(of_classes(state, len(score)))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calcli import expressions as terms
 from calcli.batch import FloatArray
-from calcli.expressions import Terms
 from calcli.numeric.links import GREATEST, LEAST, open_interval
+
+if TYPE_CHECKING:  # only exports need formulas
+    from calcli.expressions import Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class PostProcessing:
 
     def formula(self, prob: Terms, rows: int, classes: int, *, reaches_ends: bool) -> Terms:
         """`apply` as terms."""
+        from calcli import expressions as terms
+
         if reaches_ends and not self.exact:
             share = 1.0 / (rows + 1)
             prob = tuple((1.0 - share) * one + share / classes for one in prob)
@@ -67,9 +71,11 @@ def _prior_shifted(prob: FloatArray, prior_ratio: FloatArray) -> FloatArray:
 
 
 def _prior_shifted_terms(prob: Terms, prior_ratio: tuple[float, ...]) -> Terms:
+    from calcli.expressions import total
+
     if len(prob) == 1:
         positive = prior_ratio[1] * prob[0]
         return (positive / (positive + prior_ratio[0] * (1.0 - prob[0])),)
     shifted = [ratio * one for ratio, one in zip(prior_ratio, prob, strict=True)]
-    whole = terms.total(shifted)
+    whole = total(shifted)
     return tuple(one / whole for one in shifted)

@@ -60,6 +60,7 @@ SCALING = (
         auto="binary",
         order="kept or reversed",
         sums="yes",
+        fits_each=True,
     ),
     _scaling(
         "quadratic",

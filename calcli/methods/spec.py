@@ -157,6 +157,9 @@ class MethodSpec:
     chooses: bool = False
     """It has a function ``choose(batch, sides, params, seed, splits)``: its open parameters, by given held-out rows."""
 
+    fits_each: bool = False
+    """It has a function ``fit_each(batch, groups, params)``: fits of many groups of rows side by side."""
+
     contributes: bool = False
     """It has a function ``contributions(state, batch, rows, background)``: what each column adds to log-odds."""
 

@@ -8,17 +8,18 @@ part in it. All else works on log-odds, and does not know that there was a start
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calcli import expressions as terms
 from calcli.batch import NO_SIDE_INPUTS, Batch
 from calcli.errors import FitError
-from calcli.expressions import Term
 from calcli.methods import catalog
-from calcli.methods.scaling import spline
 from calcli.numeric.links import GREATEST, LEAST, log_odds
 from calcli.state import State, check_numbers, nest, unnest
+
+if TYPE_CHECKING:  # only exports need formulas
+    from calcli.expressions import Term
 
 CURVE = "curve"
 FURTHEST = 1e150
@@ -29,6 +30,8 @@ _LEAST, _MOST = (float(end) for end in log_odds(np.array([LEAST, GREATEST])))
 
 def fit(batch: Batch, *, flat: bool = False) -> State:
     """The curve of these rows; a `flat` one has the base rate everywhere, which is what there is without a method."""
+    from calcli.methods.scaling import spline
+
     numbers = batch.score[batch.weights > 0]
     if np.abs(numbers).max() > FURTHEST:
         raise FitError("the numbers of --rank lie too far apart", hint="rank by their logarithms, or by their ranks")
@@ -47,6 +50,8 @@ def fit(batch: Batch, *, flat: bool = False) -> State:
 
 def apply(state: State, batch: Batch) -> Batch:
     """The rows with log-odds in place of the numbers that rank them."""
+    from calcli.methods.scaling import spline
+
     with np.errstate(over="ignore"):
         score = np.clip((batch.score - state.number("centre")) / state.number("spread"), -FURTHEST, FURTHEST)
     score = np.clip(spline.curve(unnest(state, [CURVE])[CURVE], score), _LEAST, _MOST)
@@ -55,12 +60,17 @@ def apply(state: State, batch: Batch) -> Batch:
 
 def formula(state: State, score: Term) -> Term:
     """The log-odds as a term of the number."""
+    from calcli import expressions as terms
+    from calcli.methods.scaling import spline
+
     moved = (score - state.number("centre")) / state.number("spread")
     return terms.clip(spline.curve_terms(unnest(state, [CURVE])[CURVE], moved), _LEAST, _MOST)
 
 
 def check(state: State) -> None:
     """Raise a `ValueError` if these are not the numbers of a curve."""
+    from calcli.methods.scaling import spline
+
     check_numbers(unnest(state, [CURVE])[CURVE], spline.Spline().holds(2), 2)
     if not (np.isfinite(state.number("centre")) and 0.0 < state.number("spread") < np.inf):
         raise ValueError(f"its numbers are moved by {state.number('centre')} and {state.number('spread')}")

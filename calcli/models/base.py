@@ -25,7 +25,6 @@ from calcli.models.stream import ModelColumns
 from calcli.places import Url, folder
 from calcli.state import Json, State
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
-from calcli.tables.load import Loaded
 from calcli.tables.source import Data, Source
 
 if TYPE_CHECKING:  # `apply` decides nothing anew
@@ -35,6 +34,7 @@ if TYPE_CHECKING:  # `apply` decides nothing anew
     from calcli.models.held_out import Mask
     from calcli.models.recipe import Recipe
     from calcli.reports.schema import DataFacts
+    from calcli.tables.load import Loaded
 
 Scale: TypeAlias = Literal["prob", "logit"]
 

@@ -13,7 +13,6 @@ from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
 from calcli.batch import Edges, FloatArray, SideInputs
-from calcli.decisions.policy import Policy
 from calcli.errors import ArtifactError, UsageError
 from calcli.homes import ShownInNotebook
 from calcli.methods import catalog
@@ -28,7 +27,7 @@ from calcli.models.base import (
     artifact_of,
     check_reads,
 )
-from calcli.models.columns import CalibratedColumns, DecisionColumns
+from calcli.models.columns import CalibratedColumns
 from calcli.models.side_inputs import LoadedSideInputs, kept_sides, read_edges
 from calcli.models.stream import ModelColumns
 from calcli.places import Url
@@ -36,16 +35,16 @@ from calcli.state import Json, State, damage_reported
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags
 from calcli.tables.labels import class_text
-from calcli.tables.load import Loaded
-from calcli.tables.load import load as load_rows
 from calcli.tables.score_arrays import columns_of, holds_scores, scores_of
 from calcli.tables.source import Data, Source, open_source
 from calcli.version import DISTRIBUTION
 
-if TYPE_CHECKING:  # what fits is imported where something is fitted
+if TYPE_CHECKING:  # what fits is imported where something is fitted, what decides where there is a policy
     from numpy.typing import ArrayLike
 
+    from calcli.decisions.policy import Policy
     from calcli.models.recipe import Recipe
+    from calcli.tables.load import Loaded
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,9 +105,7 @@ class CalibratorModel(Model, ShownInNotebook):
             calibrator = replace(FittedMethod.from_state(manifest.method, artifact.state, sides), kept=True)
             if calibrator.classes != len(binding.classes):
                 raise ValueError(f"it is of {calibrator.classes} classes, and the labels have {len(binding.classes)}")
-            policy = Policy.from_state(artifact.states[RULE]) if manifest.kind == "policy" else None
-            if policy is not None:
-                policy.check(calibrator.classes)
+            policy = None if manifest.kind == "calibrator" else _policy(artifact.states[RULE], calibrator.classes)
         return replace(cls.of(path, manifest, binding, artifact.sha256, calibrator), policy=policy)
 
     def probe(self) -> None:
@@ -161,6 +158,8 @@ class CalibratorModel(Model, ShownInNotebook):
         score where it is not in the column that the artifact was fitted on. `check_scale` refuses logits that look like
         probabilities, and the reverse.
         """
+        from calcli.tables.load import load
+
         if holds_scores(data):
             if self.needs_features:
                 features = ", ".join(feature.name for feature in self.binding.features[:8])
@@ -168,7 +167,7 @@ class CalibratorModel(Model, ShownInNotebook):
             data = pl.DataFrame(columns_of(scores_of(data), self.binding))
         with open_source(cast("Data", data)) as source:
             binding = bind(source, flags, known=self.binding, need_label=False, features=self.needs_features)
-            rows = load_rows(source, binding, features=self.needs_features, label=False, check_scale=check_scale)
+            rows = load(source, binding, features=self.needs_features, label=False, check_scale=check_scale)
         return self.calibrator.predict(rows.batch)
 
     @property
@@ -216,7 +215,11 @@ class CalibratorModel(Model, ShownInNotebook):
     def _columns(self, binding: Binding, options: ColumnOptions, *, features: bool) -> ModelColumns:
         stem, scale, extra = options
         calibrated = CalibratedColumns(binding, stem, self.calibrator, scale, extra, features)
-        return calibrated if self.policy is None else DecisionColumns(binding, calibrated, self.policy)
+        if self.policy is None:
+            return calibrated
+        from calcli.models.decided import DecisionColumns
+
+        return DecisionColumns(binding, calibrated, self.policy)
 
     def contents(self, *, rules: bool) -> Contents:
         spec, state = self.calibrator.spec, self.calibrator.state
@@ -240,6 +243,14 @@ class CalibratorModel(Model, ShownInNotebook):
         """Pickle what an artifact keeps, so that a pickle holds numbers, and outlives the classes of this version."""
         manifest, files = store.pack(self.manifest, self.states)
         return _unpickled, (self.path, manifest.to_json(), {file.payload.name: file.data for file in files})
+
+
+def _policy(state: State, classes: int) -> Policy:
+    from calcli.decisions.policy import Policy
+
+    policy = Policy.from_state(state)
+    policy.check(classes)
+    return policy
 
 
 def _unpickled(path: Path | Url | None, manifest: bytes, payloads: Mapping[str, bytes]) -> CalibratorModel:

@@ -18,7 +18,7 @@ from calcli.decisions.policy import ENDS, IntervalRule
 from calcli.errors import DataError, UsageError
 from calcli.expressions import Term
 from calcli.models.base import RULE, ColumnOptions, Contents, Decider, DecisionRows, Given, Model, check_reads
-from calcli.models.columns import codes
+from calcli.models.decided import codes
 from calcli.models.held_out import Mask
 from calcli.models.requests import manifest_of
 from calcli.models.stream import Computed, ModelColumns

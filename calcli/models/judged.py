@@ -12,7 +12,7 @@ from calcli.decisions.costs import CostColumns, CostRule, Costs
 from calcli.decisions.measure import Number, Promise, Promised, Rows, measure, paid_of, promised
 from calcli.decisions.policy import AnyRule, GroupRule, Policy, SetRule
 from calcli.errors import DataError
-from calcli.models.columns import codes
+from calcli.models.decided import codes
 from calcli.models.held_out import Mask
 from calcli.reports.groups import TableRows, numbers, values_of
 from calcli.reports.measuring import class_names

@@ -22,7 +22,6 @@ from calcli.methods.spec import MethodSpec, Side
 from calcli.places import Url, folder, stores
 from calcli.state import State, pack_texts, unpack_texts
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.side_tables import load_auxiliary, load_edges
 from calcli.tables.source import Data, Source, open_source
 
 
@@ -99,6 +98,8 @@ NOTHING_LOADED = LoadedSideInputs()
 
 def load_side_inputs(files: SideFiles, binding: Binding) -> LoadedSideInputs:
     """Read the side inputs; tables must have the features and labels of `binding`."""
+    from calcli.tables.side_tables import load_auxiliary
+
     sides, facts = NO_SIDE_INPUTS, list[JsonObject]()
     if files.model is not None:
         content, fact = read_model(files.model)
@@ -127,6 +128,8 @@ def read_model(path: str | Path) -> tuple[bytes, JsonObject]:
 
 def read_edges(data: Data) -> tuple[Edges, list[JsonObject]]:
     """An edge list, and its entries of a manifest."""
+    from calcli.tables.side_tables import load_edges
+
     with open_source(data) as source:
         return load_edges(source), _facts("edges", source)
 

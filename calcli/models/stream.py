@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -15,7 +16,6 @@ import pyarrow as pa
 
 from calcli.batch import FloatArray
 from calcli.errors import CalcliError, DataError, UsageError, unknown_name
-from calcli.expressions import Term
 from calcli.places import Database, place
 from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding
@@ -26,6 +26,9 @@ from calcli.tables.request import BadRows
 from calcli.tables.sink import STDOUT, write
 from calcli.tables.source import Source
 from calcli.tables.text import as_written
+
+if TYPE_CHECKING:  # only exports need formulas
+    from calcli.expressions import Term
 
 REFUSED = "some rows cannot be used"
 

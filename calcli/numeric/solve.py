@@ -139,6 +139,11 @@ _STEPS = 200
 _STALLS = 3
 """Steps without a lower value after which the search ends."""
 
+_FLAT = 1e-4
+"""Of a function whose curvature along each variable is scaled to one, a direction counts as flat if the root of the
+curvature along it is less.
+"""
+
 _STRAIGHT = 1e-200
 """A function does not bend along a direction in which its curvature is less: a step there would overflow."""
 
@@ -152,6 +157,14 @@ class Expansion(NamedTuple):
 
 
 Expand = Callable[[FloatArray], Expansion]
+
+
+class Expansions(NamedTuple):
+    """Functions, each around a point of its own; the first axis of each array is that of the functions."""
+
+    value: FloatArray
+    gradient: FloatArray
+    hessian: FloatArray
 
 
 def newton(expand: Expand, start: FloatArray, *, tolerance: float = 1e-12) -> FloatArray:
@@ -184,6 +197,48 @@ def minimum(expand: Expand, start: FloatArray, *, tolerance: float = 1e-12) -> t
     raise FitError(f"Newton's method did not converge in {_STEPS} steps")
 
 
+def newton_each(
+    expand: Callable[[FloatArray], Expansions], start: FloatArray, *, tolerance: float = 1e-12
+) -> FloatArray:
+    """The minimisers of convex functions, a row for each, all found side by side as `newton` finds them.
+
+    Only whole steps are made: NaN stands for a minimiser on whose way `newton` would shorten one, or where a direction
+    does not bend.
+    """
+    x, here = start, expand(start)
+    going, lost = np.ones(len(x), dtype=np.bool_), np.zeros(len(x), dtype=np.bool_)
+    stalled = np.zeros(len(x), dtype=np.int64)
+    for _ in range(_STEPS):
+        step, bends = _directions(here)
+        decrement = -(here.gradient * step).sum(axis=1)
+        size = 1.0 + np.abs(here.value)
+        lost |= going & ~bends
+        going &= bends & ~(decrement <= tolerance * tolerance * size) & (stalled < _STALLS)
+        if not going.any():
+            break
+        candidate = np.where(going[:, None], x + step, x)
+        there = expand(candidate)
+        rounding = 4.0 * float(np.finfo(np.float64).eps) * size
+        lower = there.value <= here.value - 1e-4 * decrement + rounding
+        lost |= going & ~lower
+        going &= lower
+        stalled = np.where(there.value < here.value, 0, stalled + 1)
+        x, here = candidate, there
+    return np.where((lost | going)[:, None], np.nan, x)
+
+
+def _directions(here: Expansions) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """The Newton steps, and which of the functions safely bend in every direction; no step for others."""
+    scale = np.sqrt(np.maximum(np.diagonal(here.hessian, axis1=1, axis2=2), _STRAIGHT))
+    scaled = here.hessian / (scale[:, :, None] * scale[:, None, :])
+    finite = np.isfinite(scaled).all(axis=(1, 2)) & np.isfinite(here.gradient).all(axis=1)
+    scaled[~finite] = 0.0
+    bends = finite & (np.linalg.eigvalsh(scaled)[:, 0] > _FLAT**2)
+    scaled[~bends] = np.eye(scaled.shape[1])
+    toward = np.where(bends[:, None], here.gradient / scale, 0.0)
+    return -np.linalg.solve(scaled, toward[:, :, None])[:, :, 0] / scale, bends
+
+
 def refined(expand: Expand, x: FloatArray) -> FloatArray:
     """A minimiser from nearby to as many digits as the gradient has: Newton's steps while they get shorter."""
     last = np.inf
@@ -214,7 +269,7 @@ def _bends_everywhere(scaled: FloatArray) -> bool:
         factor = np.linalg.cholesky(scaled)
     except np.linalg.LinAlgError:
         return False
-    return bool(np.diag(factor).min() > 1e-4)
+    return bool(np.diag(factor).min() > _FLAT)
 
 
 def _backtrack(

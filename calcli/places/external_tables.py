@@ -21,7 +21,6 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet
 
 from calcli.batch import grouped
 from calcli.errors import DataError, FileSystemError, MissingExtraError, UsageError
@@ -54,6 +53,8 @@ _DENIED = ("28", "42501")
 
 def fetch_rows(database: Database, target: Path) -> None:
     """Run the query once, and write its rows into a Parquet file."""
+    from pyarrow.parquet import ParquetWriter
+
     if (database.query, database.table) == (None, None):
         raise UsageError(f"{database} has many tables", hint="choose rows with --query 'select ...' or --table NAME")
     if database.query is None and database.scheme in QUERIED:
@@ -65,7 +66,7 @@ def fetch_rows(database: Database, target: Path) -> None:
         schema = pa.schema([(field.name, _plain(field)) for field in rows.schema])
         if not schema.names:
             raise DataError(f"the query to {database} gives no columns", hint="it must be a select")
-        with pyarrow.parquet.ParquetWriter(target, schema, compression="lz4", use_dictionary=False) as writer:
+        with ParquetWriter(target, schema, compression="lz4", use_dictionary=False) as writer:
             for group in grouped(rows, lambda batch: int(batch.nbytes), _GROUP):
                 writer.write_table(pa.Table.from_batches([_as_plain(batch, schema) for batch in group], schema))
 

@@ -29,7 +29,9 @@ from calcli.tables.arrays import (
     numbers,
 )
 from calcli.tables.binding_types import Binding
-from calcli.tables.scales import SLACK, SUM_SLACK
+from calcli.tables.labels import LOOKED_AT
+from calcli.tables.paths import reading
+from calcli.tables.scales import SLACK, SUM_SLACK, Scale
 from calcli.tables.source import Source
 
 Mask = NDArray[np.bool_]
@@ -276,6 +278,27 @@ def score_values(frame: pl.DataFrame, binding: Binding) -> FloatArray:
     if len(columns) < 2:
         return numbers(frame[columns[0]]) if columns else np.zeros(len(frame))
     return np.column_stack([numbers(frame[name]) for name in columns])
+
+
+def judge_scale(source: Source, binding: Binding) -> None:
+    """Refuse logits that look like probabilities, and the reverse, by the first rows."""
+    scale = Scale(binding.score)
+    with reading(source.name):
+        scale.see(
+            score_values(source.raw.select(binding.score.columns).head(LOOKED_AT).collect(engine="streaming"), binding)
+        )
+    scale.judge()
+
+
+def doubt_of_scale(source: Source, known: Binding) -> str | None:
+    """The reason why an artifact's logits look like probabilities, by the first rows; they may be logits after all."""
+    if known.score.kind != "logit":
+        return None
+    try:
+        judge_scale(source, known)
+    except DataError as error:
+        return str(error)
+    return None
 
 
 def _score(

@@ -8,13 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 from calcli.batch import Batch, Column, IntArray
-from calcli.errors import DataError
 from calcli.tables.arrays import join_columns
 from calcli.tables.binding_types import Binding
-from calcli.tables.checks import Tally, score_values
-from calcli.tables.labels import LOOKED_AT
+from calcli.tables.checks import Tally
 from calcli.tables.passes import Reading, read_rows
-from calcli.tables.paths import reading
 from calcli.tables.scales import Scale
 from calcli.tables.source import Source
 
@@ -63,27 +60,6 @@ def load(
     wanted = Reading([binding], [scale], features=features, label=label)
     batch = join_batches([batch for (batch,), _ in read_rows(tally, wanted)])
     return Loaded(tally, binding, batch, tally.row_numbers)
-
-
-def judge_scale(source: Source, binding: Binding) -> None:
-    """Refuse logits that look like probabilities, and the reverse, by the first rows."""
-    scale = Scale(binding.score)
-    with reading(source.name):
-        scale.see(
-            score_values(source.raw.select(binding.score.columns).head(LOOKED_AT).collect(engine="streaming"), binding)
-        )
-    scale.judge()
-
-
-def doubt_of_scale(source: Source, known: Binding) -> str | None:
-    """The reason why an artifact's logits look like probabilities, by the first rows; they may be logits after all."""
-    if known.score.kind != "logit":
-        return None
-    try:
-        judge_scale(source, known)
-    except DataError as error:
-        return str(error)
-    return None
 
 
 def join_batches(batches: list[Batch]) -> Batch:

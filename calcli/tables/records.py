@@ -20,7 +20,6 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.json
 
 from calcli.errors import DataError
 from calcli.tables.paths import BLANK, LIBRARY_ERRORS, one_line, reading
@@ -158,11 +157,13 @@ def _check(path: Path, schema: Mapping[str, pl.DataType]) -> None:
 
     polars takes the first of two values, and turns numbers beside text into text.
     """
+    from pyarrow import json as arrow_json
+
     arrow = pa.schema([(name, _plain(dtype)) for name, dtype in schema.items()])
-    for _ in pyarrow.json.open_json(
+    for _ in arrow_json.open_json(
         str(path),
-        read_options=pyarrow.json.ReadOptions(block_size=CHECKED_BLOCK),
-        parse_options=pyarrow.json.ParseOptions(explicit_schema=arrow, unexpected_field_behavior="ignore"),
+        read_options=arrow_json.ReadOptions(block_size=CHECKED_BLOCK),
+        parse_options=arrow_json.ParseOptions(explicit_schema=arrow, unexpected_field_behavior="ignore"),
     ):
         pass
 

@@ -16,7 +16,6 @@ from typing import Any, cast
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet
 from polars.io.plugins import register_io_source
 
 from calcli.errors import DataError
@@ -163,8 +162,10 @@ def scan_typed(files: Sequence[LocalFile]) -> tuple[pl.LazyFrame, ArrowTypes]:
 
 
 def _open_parquet(file: LocalFile) -> Part:
+    from pyarrow.parquet import ParquetFile
+
     try:
-        opened = pyarrow.parquet.ParquetFile(file.path)
+        opened = ParquetFile(file.path)
     except pa.ArrowInvalid as error:
         raise _not_a(file, "a Parquet file", error) from error
     with opened:

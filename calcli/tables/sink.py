@@ -28,7 +28,6 @@ from typing import IO, Any, Literal, cast
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet
 
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.files import replacing
@@ -295,7 +294,9 @@ class _Array(_Outlet):
 
 def _arrow_writer(kind: Format, sink: Any, schema: pa.Schema) -> Any:
     if kind == "parquet":
-        return pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd", compression_level=FAST)
+        from pyarrow.parquet import ParquetWriter
+
+        return ParquetWriter(sink, schema, compression="zstd", compression_level=FAST)
     return pa.ipc.new_file(sink, schema)
 
 

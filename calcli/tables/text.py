@@ -24,7 +24,6 @@ from typing import IO, Any, Literal, TypeVar
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.csv
 
 from calcli.batch import grouped
 from calcli.errors import DataError
@@ -207,24 +206,26 @@ def _frames(file: LocalFile, keep: Sequence[str]) -> Iterator[pl.DataFrame]:
 
 
 def _open(file: LocalFile, names: Sequence[str], keep: Sequence[str], wrong: list[Any]) -> Any:
+    from pyarrow import csv as arrow_csv
+
     def refuse(row: Any) -> Literal["error"]:
         wrong.append(row)
         return "error"
 
-    return pa.csv.open_csv(
+    return arrow_csv.open_csv(
         str(file.path),
-        read_options=pa.csv.ReadOptions(
+        read_options=arrow_csv.ReadOptions(
             use_threads=False,  # threads hide the row numbers
             block_size=BLOCK,
             skip_rows=int(file.dialect.declared),
         ),
-        parse_options=pa.csv.ParseOptions(
+        parse_options=arrow_csv.ParseOptions(
             delimiter=file.dialect.separator,
             newlines_in_values=True,
             ignore_empty_lines=len(names) > 1,
             invalid_row_handler=refuse,
         ),
-        convert_options=pa.csv.ConvertOptions(
+        convert_options=arrow_csv.ConvertOptions(
             column_types={name: pa.large_string() for name in keep},
             include_columns=list(keep),
             null_values=[""],

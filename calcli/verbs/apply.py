@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import polars as pl
 
 from calcli.errors import UsageError
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.base import ColumnOptions, Given, Model, Scale, open_model
-from calcli.models.cluster import cluster
 from calcli.models.stream import (
     AddedColumns,
     ColumnAdder,
@@ -24,10 +23,11 @@ from calcli.models.stream import (
 )
 from calcli.places import place
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.load import load
 from calcli.tables.request import BadRows, Engine, Request, RowsRequest, check_master, open_table
-from calcli.tables.side_tables import MemberColumns, find_members
 from calcli.tables.source import Data, Source
+
+if TYPE_CHECKING:  # of ensembles
+    from calcli.tables.side_tables import MemberColumns
 
 Columns = TypeVar("Columns", bound=AddedColumns)
 
@@ -179,6 +179,8 @@ def apply(request: ApplyRequest, listener: Listener = SILENT) -> ApplyResult:
     if request.engine != "local" and model.manifest.kind == "multi":
         raise UsageError(f"{model.name} is of several labels, and --engine spark takes one", hint=f"{model.name}#LABEL")
     if request.engine != "local":
+        from calcli.models.cluster import cluster
+
         return _result(request, *cluster(request.engine).copy_with(columns, model, request, listener), None)
     return _result(request, *_here(request, columns, request.bad_rows, listener, dry_run=request.dry_run))
 
@@ -189,6 +191,7 @@ def _at_new_rates(model: Model, source: Source, request: ApplyRequest, listener:
     from calcli.models.moved_rates import moved_rates, off_at_fit, with_moved_rates
     from calcli.reports.measuring import class_names
     from calcli.tables.binding import bind
+    from calcli.tables.load import load
 
     if not isinstance(model, CalibratorModel):
         raise UsageError("--prior-shift is for calibrators of classes", hint="leave it out")
@@ -225,6 +228,7 @@ def apply_ensemble(request: EnsembleApplyRequest, listener: Listener = SILENT) -
 def decompose(request: DecomposeRequest, listener: Listener = SILENT) -> DecomposeResult:
     """Decompose the uncertainty of every row of a table: same rows, same order, other columns untouched."""
     from calcli.models.ensemble import DecomposedColumns
+    from calcli.tables.side_tables import find_members
 
     def columns(source: Source) -> DecomposedColumns:
         members = find_members(source, request.members, request.variances)

@@ -51,8 +51,7 @@ from calcli.reports.segments import MOST_SEGMENTS
 from calcli.reports.several import of_labels
 from calcli.state import Json
 from calcli.tables.binding_types import Binding
-from calcli.tables.checks import Tally
-from calcli.tables.load import doubt_of_scale
+from calcli.tables.checks import Tally, doubt_of_scale
 from calcli.tables.pairs import STAR, joint_binding, label_tables, name_of_labels
 from calcli.tables.passes import ClusterTable, LocalTable, Passed, Table
 from calcli.tables.request import check_master, open_table

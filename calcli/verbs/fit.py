@@ -25,7 +25,7 @@ from calcli.reports.measuring import raw_probabilities, report_on
 from calcli.reports.schema import Report
 from calcli.reports.several import of_labels
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.load import judge_scale
+from calcli.tables.checks import judge_scale
 from calcli.tables.pairs import joint_binding, label_tables, name_of_labels
 from calcli.tables.request import check_master, open_table
 

@@ -26,7 +26,7 @@ from calcli.metrics import catalog
 from calcli.metrics.base import Definition, Options, Scored
 from calcli.metrics.powered import Interval
 from calcli.models.calibrator import CalibratorModel
-from calcli.models.columns import codes
+from calcli.models.decided import codes
 from calcli.models.moved_rates import moved_rates, off_at_fit
 from calcli.numeric.links import logit, scores, sigmoid, softmax
 from calcli.numeric.seeded import stream

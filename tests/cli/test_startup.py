@@ -106,6 +106,15 @@ def test_evaluate_imports_no_learner(tmp_path: Path) -> None:
     assert modules.isdisjoint({"sklearn", "pandas", "catboost", "numba", "torch", "matplotlib", "plotly"})
 
 
+def test_catboost_is_imported_without_notebooks(tmp_path: Path) -> None:
+    """Its widgets take longer to import than CatBoost itself, and a command never shows them."""
+    table = tmp_path / "rows.csv"
+    table.write_text("x,score,label\n" + "".join(f"{i % 7},{(i % 5 + 1) / 7},{i % 2}\n" for i in range(60)))
+    modules = imported("fit", str(table), "-m", "ccl", "--holdout", "none", "-o", str(tmp_path / "ccl"))
+    assert "catboost" in modules
+    assert modules.isdisjoint({"IPython", "ipywidgets"})
+
+
 def test_the_package_itself_imports_nothing() -> None:
     code = "import sys, calcli; print(*sorted(name for name in sys.modules if name.partition('.')[0] in sys.argv[1:]))"
     done = subprocess.run(

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 
@@ -21,6 +21,7 @@ from calcli.metrics.ranking import accuracy
 from calcli.numeric.bins import BINS
 from tests.support import strategies
 from tests.support.curves import classes, sample, traced
+from tests.support.drawing import examples
 
 KINDS: tuple[Kind, ...] = ("reliability", "corp", "smooth", "rejection")
 
@@ -280,7 +281,7 @@ def test_a_constant_score_is_one_point(kind: Kind, value: float, binning: Binnin
     assert {round(point.y, 9) for point in curve.points} == {0.5}
 
 
-@settings(max_examples=60)
+@examples(24)
 @given(
     st.data(), st.sampled_from(KINDS), st.sampled_from(["width", "mass"]), st.sampled_from(["consistency", "bootstrap"])
 )

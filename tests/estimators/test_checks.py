@@ -26,7 +26,7 @@ OF_PIPELINES = {
     "check_estimator_sparse_tag": "a Pipeline takes no sparse features, by its tag, where its last step takes none",
 }
 
-CLASSIFIER = calcli.CalibratedClassifier(LogisticRegression(), method="platt", cv=2)
+CLASSIFIER = calcli.CalibratedClassifier(LogisticRegression(), method="platt", cv=2, holdout="none")
 PIPELINE = make_pipeline(ClassScores(), calcli.Calibrator("platt", input="prob", holdout="none"))
 
 

@@ -13,7 +13,7 @@ import pytest
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.errors import UsageError
 from calcli.expressions import Input
-from calcli.methods import boost, calibrator, catalog
+from calcli.methods import boost, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.trees.held_out_choice import held_out_splits
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
@@ -47,7 +47,7 @@ def shops(rows: int = 3000, classes: int = 2, seed: int = 0, *, effect: float = 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_it_learns_what_the_score_does_not_know(classes: int) -> None:
     train, test = shops(classes=classes), shops(classes=classes, seed=1)
-    model = fitted(train)
+    model = fitted(train, rate=0.3)
     assert model.state.params["rounds"] % 10 == 0
     assert loss_of(model, test) < 0.93 * loss_of(alone(train), test)
     np.testing.assert_array_equal(FittedMethod.from_state("boost", model.to_state()).predict(test), model.predict(test))
@@ -59,7 +59,7 @@ def test_of_very_many_features_trees_read_those_that_tell_the_most(rounds: str |
     noise = {name: Column("number", rng.normal(size=len(train))) for name in ("m", "q", "x")}
     wide = replace(train, features={**noise, **train.features})
     monkeypatch.setattr(boost, "MOST_FEATURES", 2)
-    model = fitted(wide, rounds=rounds)
+    model = fitted(wide, rounds=rounds, rate=0.3)
     others = {name: replace(column, values=-column.values) for name, column in noise.items()}
     np.testing.assert_array_equal(model.predict(replace(wide, features=wide.features | others)), model.predict(wide))
     assert loss_of(model, shops(seed=2)) < 0.95 * loss_of(alone(train), shops(seed=2))
@@ -67,7 +67,7 @@ def test_of_very_many_features_trees_read_those_that_tell_the_most(rounds: str |
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_features_that_say_nothing_leave_the_scaled_score(classes: int) -> None:
-    train = shops(classes=classes, effect=0.0)
+    train = shops(1500, classes, effect=0.0)
     model = fitted(train)
     assert model.state.params["rounds"] == 0
     assert not model.state.blobs
@@ -89,7 +89,7 @@ def told_to_catboost(batch: Batch, start: np.ndarray, baseline: np.ndarray) -> n
             "bootstrap_type": "No",
             "random_strength": 0,
             "random_seed": 0,
-            "leaf_estimation_iterations": 10 if baseline.ndim == 1 else 1,
+            "leaf_estimation_iterations": 5 if baseline.ndim == 1 else 1,
             "rsm": 1.0 if baseline.ndim == 1 else 0.5,
             "verbose": False,
             "allow_writing_files": False,
@@ -155,12 +155,18 @@ def test_rounds_are_those_of_least_held_out_loss() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_folds_are_kept_as_the_mean_of_their_log_odds(classes: int) -> None:
-    """Beside models that are fitted on the rows of each fold alone, with the rounds that were chosen."""
+    """Beside models that are fitted on the rows of each fold alone, with the rounds that were chosen, or those that it
+    had when it stopped early.
+    """
     train, test = shops(1500, classes), shops(300, classes, seed=1)
     model = fitted(train)
-    params = ROW.resolve({"rounds": model.settings["rounds"]})
+    counts = [one.params["rounds"] for one in unnest(model.state, map(str, range(5))).values()]
+    assert max(counts) == model.settings["rounds"]
     rows = boost.distinct(train, 0)
-    states = [boost.fit(rows.take(split.train), NO_SIDE_INPUTS, params, 0) for split in held_out_splits(rows)]
+    states = [
+        boost.fit(rows.take(split.train), NO_SIDE_INPUTS, ROW.resolve({"rounds": count}), 0)
+        for split, count in zip(held_out_splits(rows), counts, strict=True)
+    ]
     mean = np.mean([scores(boost.predict(state, test, NO_SIDE_INPUTS)) for state in states], axis=0)
     assert len(states) == 5
     np.testing.assert_allclose(model.predict(test), probabilities(mean), rtol=1e-9)
@@ -174,11 +180,11 @@ def test_chosen_by_given_folds_each_is_judged_by_rounds_that_the_others_prefer()
     """Nothing is fitted again: the model of a split is a fit on its rows, and that of all rows is their mean."""
     train = shops(1500)
     splits = in_turn(np.arange(len(train)) % 5, 5)
-    found = boost.choose(train, NO_SIDE_INPUTS, ROW.resolve(), 0, splits)
+    found = boost.choose(train, NO_SIDE_INPUTS, ROW.resolve({"rate": 0.3}), 0, splits)
     assert found.whole is not None
     assert sorted(found.states) == [0, 1, 2, 3, 4]
     for place, state in found.states.items():
-        params = ROW.resolve({"rounds": state.params["rounds"]})
+        params = ROW.resolve({"rounds": state.params["rounds"], "rate": 0.3})
         alone_fitted = boost.fit(train.take(splits[place].train), NO_SIDE_INPUTS, params, 0)
         expected = boost.predict(alone_fitted, train, NO_SIDE_INPUTS)
         np.testing.assert_allclose(boost.predict(state, train, NO_SIDE_INPUTS), expected, rtol=1e-9)
@@ -240,7 +246,7 @@ def test_a_feature_may_be_named_as_the_score_is() -> None:
 def test_what_the_trees_go_by_is_told() -> None:
     train = shops(effect=2.0)
     columns = {**train.features, "noise": Column("number", np.random.default_rng(2).normal(size=len(train)))}
-    model = fitted(Batch(train.score, train.label, None, columns))
+    model = fitted(Batch(train.score, train.label, None, columns), rounds=60)
     (section,) = model.explain(["0", "1"])
     assert [row[0] for row in section.rows][-1] == "noise"
     assert sum(float(str(row[1])) for row in section.rows) == pytest.approx(100)
@@ -279,16 +285,18 @@ def test_a_state_without_levels_has_no_formula() -> None:
         boost.formula(bare, (Input("score"),), features)
 
 
-def test_of_many_rows_a_part_is_fitted_at_the_rate_of_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the rounds would be chosen for longer steps than those of the trees that are grown."""
-    monkeypatch.setattr(boost, "MANY", 900)
-    monkeypatch.setattr("calcli.methods.trees.held_out_choice.CROSS_VALIDATED_ROWS", 500)
-    train = shops(1000)
-    (split,) = in_turn(np.arange(1000) % 5, 1)
-    settled = calibrator.settle(ROW, train, ROW.resolve(), [split], seed=0)
-    assert 0 < settled.params["rounds"] <= 150
-    assert settled.params["rate"] == 0.1
-    for known, rows in ((settled.of_splits[0], train.take(split.train)), (settled.fitted, train)):
-        given = ROW.resolve({"rounds": settled.params["rounds"], "rate": 0.1})
-        alone_fitted = calibrator.fit(ROW, rows, given, seed=0)
-        np.testing.assert_allclose(known.predict(train), alone_fitted.predict(train), rtol=1e-9)
+def test_of_very_many_rows_the_heaviest_and_the_first_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = boost.distinct(replace(shops(), weight=None), 0)
+    rows = replace(rows, weight=np.where(np.arange(len(rows)) % 100 == 99, 50.0, rows.weights))
+    assert boost._drawn(rows) is rows
+    monkeypatch.setattr(boost, "MOST_ROWS", 1000)
+    assert boost._drawn(rows) is rows  # of four levels some may be rare
+    monkeypatch.setattr(boost, "OF_LEVEL", 100)
+    drawn = boost._drawn(rows)
+    assert len(drawn) == 1000
+    assert drawn.weights.sum() == pytest.approx(rows.weights.sum())
+    np.testing.assert_array_equal(drawn.score[drawn.weights == 50.0], rows.score[rows.weights == 50.0])
+    np.testing.assert_array_equal(drawn.score[:99], rows.score[:99])
+    light = drawn.weights[drawn.weights < 50.0]
+    np.testing.assert_allclose(light, (len(rows) - 30) / 970, rtol=1e-12)
+    assert loss_of(fitted(shops()), shops(seed=1)) < 0.95 * loss_of(alone(shops()), shops(seed=1))

@@ -4,13 +4,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from calcli.metrics.adaptive import at_width, cosines, cutoff_error, ece_sweep, smooth_ece, sweep_of
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.binned import ada_ece, ece_debiased
+from tests.support.drawing import examples
 from tests.support.scored import golden
 from tests.support.strategies import binary_rows
 
@@ -32,7 +33,7 @@ def reference(label, prob, norm):
 
 
 @given(st.lists(st.booleans(), min_size=3, max_size=40), st.integers(0, 99), st.sampled_from([1.0, 2.0]))
-@settings(max_examples=60)
+@examples(24)
 def test_by_a_loop(labels, seed, norm):
     prob = np.sort(np.random.default_rng(seed).random(len(labels)))
     rows = Scored(np.array(labels, dtype=np.int64), prob)
@@ -71,7 +72,7 @@ def test_debiased_is_nearer_the_truth_than_plain():
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.5, 1.0, 2.0, 3.5])), min_size=3, max_size=25))
-@settings(max_examples=60)
+@examples(24)
 def test_with_weights_a_row_goes_where_its_weight_begins(drawn):
     label, weight = (np.array(column, dtype=float) for column in zip(*drawn, strict=True))
     n = len(label)
@@ -155,7 +156,7 @@ def test_it_falls_as_the_width_grows():
     assert np.all(np.diff(values) <= 1e-6)
 
 
-@settings(max_examples=40)
+@examples(16)
 @given(binary_rows())
 def test_the_cutoff_error_is_the_largest_of_any_interval(rows):
     found = cutoff_error(rows, DEFAULT)

@@ -2,12 +2,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calcli.metrics import catalog, multi_view
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.bootstrap import Resampler, bootstrap, drawing
+from tests.support.drawing import examples
 from tests.support.strategies import any_rows, binary_rows
 
 RESAMPLED = [metric for metric in catalog.specs() if metric.kind != "test"]
@@ -31,7 +32,7 @@ def drawn(data, rows: Scored):
 
 
 @pytest.mark.parametrize("binning", ["width", "mass"])
-@settings(max_examples=30)
+@examples(10)
 @given(any_rows(least=2, weighted=False), st.data())
 def test_counts_give_what_the_drawn_rows_give(binning, rows, data):
     if data.draw(st.booleans()):
@@ -92,7 +93,7 @@ def test_by_chance_a_row_weighs_as_the_label_that_it_is_drawn_with(reduction: st
 
 
 @given(binary_rows(least=2), st.integers(0, 2**32 - 1))
-@settings(max_examples=30)
+@examples(10)
 def test_as_many_are_drawn_as_there_are(rows, seed):
     rng = np.random.default_rng(seed)
     held = np.ones(len(rows), dtype=bool) if rows.weight is None else rows.weight > 0

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from calcli.errors import UsageError
 from calcli.metrics import catalog
@@ -12,6 +12,7 @@ from calcli.metrics.base import Options, Scored
 from calcli.metrics.clinical import e50, e90, ici
 from calcli.metrics.regression import o_e
 from calcli.reports.gates import parse
+from tests.support.drawing import examples
 from tests.support.scored import golden, rows_of
 from tests.support.strategies import binary_rows
 
@@ -49,7 +50,7 @@ def test_as_statsmodels_has_it(count, known, near):
     assert [metric(rows, DEFAULT).value for metric in (ici, e50, e90)] == pytest.approx(known, rel=near)
 
 
-@settings(max_examples=25)
+@examples(10)
 @given(binary_rows(least=2))
 def test_ici_is_the_mean_distance_from_the_line_through_each_prediction(rows):
     rows = rows.with_positive_weight

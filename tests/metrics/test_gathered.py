@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
@@ -17,6 +17,7 @@ from calcli.metrics.clustered import NO_CLUSTERS
 from calcli.metrics.gathered import MANY, UNITS, UnitMeans
 from calcli.metrics.paired import paired, paired_sums
 from calcli.metrics.ranking import Cells
+from tests.support.drawing import examples
 from tests.support.scored import gathered, rows_of
 from tests.support.strategies import any_rows, binary_rows
 
@@ -74,7 +75,7 @@ def test_sums_give_what_all_rows_give(classes, weighted):
 
 
 @given(binary_rows(least=2))
-@settings(max_examples=100)
+@examples(24)
 def test_the_area_is_as_near_as_its_bound_says(rows):
     """Ties, zeros and ones, weights: the rows of one cell may stand in any order."""
     exact = catalog.measure([catalog.find("auc")], rows, Options())["auc"].value
@@ -98,7 +99,7 @@ def test_where_all_order_is_lost_the_error_is_the_bound(spread):
 
 
 @given(any_rows(least=3), st.data())
-@settings(max_examples=20)
+@examples(8)
 def test_it_does_not_matter_where_parts_end(rows, data):
     cut = data.draw(st.integers(0, len(rows)))
     one = gathered([rows], SUMMED, PLAIN, [cut]).measured()[0]

@@ -6,11 +6,12 @@ from math import isfinite
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calcli.metrics import catalog
 from calcli.metrics.base import Measured, Options, Scored
+from tests.support.drawing import examples
 from tests.support.strategies import any_rows, binary_rows, weights
 
 UNSHUFFLED = [metric.name for metric in catalog.specs() if metric.family != "shuffled"]
@@ -45,7 +46,7 @@ UNDEFINED = {
 
 EDGES = np.array([[0, 1], [0, 2], [1, 2]])
 
-briefly = settings(max_examples=16)  # rows are drawn once, and the law is tried on every metric of them
+briefly = examples(6)  # rows are drawn once, and the law is tried on every metric of them
 
 
 def measured(name: str, rows: Scored, options: Options = FEW) -> Measured:

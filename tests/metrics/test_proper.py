@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, d2_log_loss_score, log_loss
 
@@ -25,6 +25,7 @@ from calcli.metrics.proper import (
     nll_resolution,
     nll_uncertainty,
 )
+from tests.support.drawing import examples
 from tests.support.strategies import any_rows, binary_rows, multiclass_rows
 
 DEFAULT = Options()
@@ -193,7 +194,7 @@ def test_the_parts_of_the_log_loss_by_hand():
 
 
 @given(binary_rows())
-@settings(max_examples=40)
+@examples(16)
 def test_by_scikit_learns_isotonic_regression(rows):
     weight = rows.weights
     held = weight > 0

@@ -7,16 +7,17 @@ from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.ranking import by_rate, by_threshold, ood_auc, prr, rejection_curve, rejection_ratio
+from tests.support.drawing import examples
 from tests.support.strategies import any_rows
 
-briefly = settings(max_examples=60)
+briefly = examples(24)
 few = st.lists(
     st.tuples(st.sampled_from([0.0, 0.5, 1.0, 7.0]), st.sampled_from([0.0, 0.25, 1.0])), min_size=2, max_size=6
 )

@@ -97,9 +97,6 @@ def test_a_warning_is_given_here() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert values(run_beside(job, ["warn"], **HOW)) == {"warn": ["warn", "RuntimeWarning: careful"]}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert values(run_beside(job, ["warn"], **HOW)) == {"warn": ["warn", None]}
 
 
 def test_tasks_are_taken_when_a_process_is_free() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
 from calcli.numeric import moments
 from calcli.numeric.moments import ScoreMoments
+from tests.support.drawing import examples
 
 
 def rows(count: int, scale: float, seed: int, *, weighted: bool = True):
@@ -18,7 +19,7 @@ def rows(count: int, scale: float, seed: int, *, weighted: bool = True):
     return z, rng.integers(0, 2, count), rng.uniform(0, 3, count) if weighted else None
 
 
-@settings(max_examples=60)
+@examples(24)
 @given(st.integers(1, 400), st.floats(0.01, 30), st.floats(-8, 8), st.floats(-5, 5), st.integers(0, 1000))
 def test_softplus_and_its_derivatives(count: int, scale: float, a: float, b: float, seed: int) -> None:
     z, y, w = rows(count, scale, seed)

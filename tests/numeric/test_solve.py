@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
 
-from calcli.numeric.solve import Expansion, newton, newton_nonnegative, root_between
+from calcli.numeric.solve import Expansion, Expansions, newton, newton_each, newton_nonnegative, root_between
 
 
 def quadratic(centre: np.ndarray, hessian: np.ndarray):
@@ -50,6 +50,20 @@ def test_steps_that_overshoot_are_cut_back(start: float) -> None:
         return Expansion(value, np.array([np.tanh(t)]), np.array([[1 - np.tanh(t) ** 2]]))
 
     assert newton(expand, np.array([start]))[0] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_many_functions_are_minimised_beside_each_other() -> None:
+    """ln cosh along each direction: from nearby the minimum, NaN where a step has to be cut back or nothing bends."""
+    centre, bends = np.array([[0.5, -0.2], [0.1, 0.0], [9.0, 0.0], [0.3, 0.3]]), np.array([1.0, 1.0, 1.0, 0.0])
+
+    def expand(x: np.ndarray) -> Expansions:
+        t = x - centre
+        curve = 1 - np.tanh(t) ** 2
+        curve[:, 1] *= bends
+        return Expansions(np.logaddexp(t, -t).sum(axis=1), np.tanh(t), curve[:, :, None] * np.eye(2))
+
+    found = newton_each(expand, np.zeros((4, 2)))
+    np.testing.assert_allclose(found, np.where([[True], [True], [False], [False]], centre, np.nan), atol=1e-9)
 
 
 @given(st.floats(-6, 6), st.floats(0.1, 5))

@@ -2,7 +2,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calcli.errors import UsageError
@@ -11,6 +11,7 @@ from calcli.metrics.base import Definition
 from calcli.reports.conditions import check_gates
 from calcli.reports.gates import FIELDS, LACKING, Comparison, Gate, Term, parse
 from calcli.reports.schema import DataFacts, Difference, MetricValue, Report, ScoreRow, ScoreSource
+from tests.support.drawing import examples
 
 names = st.text(min_size=1, max_size=8) | st.sampled_from(
     ["train.platt", "a b", "and", "or", 'q"uo\\te', "x='1'", "<=", "0.5"]
@@ -48,7 +49,7 @@ def test_what_is_written_is_read_again(gate):
 @example("ece > 1e999")
 @example("'")
 @example("@")
-@settings(max_examples=300)
+@examples(100)
 def test_garbage_is_a_usage_error_or_a_gate(text):
     try:
         gate = parse(text)

@@ -1,7 +1,8 @@
 """How much tests draw.
 
 Hypothesis draws the same examples in each run, or with ``CALCLI_FUZZ=N`` so many others. A run draws the first 20 for
-each law; with ``CALCLI_EXAMPLES=50``, as CI has it, it draws more of the same.
+each law; with ``CALCLI_EXAMPLES=50``, as CI has it, it draws more of the same. A law whose examples cost more or less
+than most asks for `examples` of its own, of which there are more in the same proportion.
 
 The tests of calibration in a report draw a tenth of the tables.
 """
@@ -20,13 +21,20 @@ DRAWS = joint_test.DRAWS, diagnosis.DRAWS
 FEWER = 199, 99
 """So many draws and the rows themselves make a test of 5 % that is exact, as more do (Dwass 1957)."""
 
+USUAL = 20
+
+
+def examples(count: int) -> settings:
+    """A decorator of a law that draws so many where others draw 20."""
+    return settings(max_examples=max(1, count * int(_others() or os.environ.get("CALCLI_EXAMPLES", USUAL)) // USUAL))
+
 
 def draw_examples() -> None:
     """Let all tests of this process draw so, whatever else the machine does."""
-    others = os.environ.get("CALCLI_FUZZ")
+    others = _others()
     settings.register_profile(
         "busy",
-        max_examples=int(others or os.environ.get("CALCLI_EXAMPLES", "20")),
+        max_examples=int(others or os.environ.get("CALCLI_EXAMPLES", USUAL)),
         deadline=None,
         derandomize=others is None,
         database=None,
@@ -50,3 +58,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """
     all_of_them = item.nodeid.startswith("tests/metrics/") or item.get_closest_marker("slow") is not None
     joint_test.DRAWS, diagnosis.DRAWS = DRAWS if all_of_them else FEWER
+
+
+def _others() -> str | None:
+    return os.environ.get("CALCLI_FUZZ")

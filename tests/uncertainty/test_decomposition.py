@@ -7,16 +7,17 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from calcli.uncertainty.decomposition import Members, decompose, expected_kl, reverse_information
+from tests.support.drawing import examples
 from tests.support.ensembles import ensemble, table
 
 catboost = pytest.importorskip("catboost")
 
-briefly = settings(max_examples=50)
+briefly = examples(20)
 probability = st.floats(0, 1) | st.sampled_from([0.0, 1.0, 1e-300, 1 - 1e-16])
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ from calcli.methods.trees.held_out_choice import each_held_out_once, enough
 from calcli.numeric.links import probabilities
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import Mask, Split, splits_by_score, tested
+from calcli.numeric.side_by_side import on_threads
 from calcli.state import Json, Numbers, Rules, State, nest, pack_texts, unit, unnest
 
 TEMPERATURES = (0.0, 0.5, 1.0, 2.0)
@@ -131,6 +133,11 @@ class Pair(NamedTuple):
     temperature: float
 
     @property
+    def alike(self) -> Pair:
+        """The pair that stands for all of the same result: without clusters, the temperature says nothing."""
+        return Pair(math.inf, 0.0) if math.isinf(self.tau) else self
+
+    @property
     def settings(self) -> dict[str, float | str]:
         return {"temperature": self.temperature, "tau": "inf" if math.isinf(self.tau) else self.tau}
 
@@ -179,14 +186,19 @@ class Clustered:
         if not judged.all():  # the others, before the first in time perhaps, are predicted too, and not judged by
             splits = [*splits, Split(judged, ~judged)]
         temperatures = tuple(dict.fromkeys(pair.temperature for pair in self.pairs))
-        mixtures = {each: tuple(self.mixture(each, split.train) for split in splits) for each in temperatures}
+        todo = [(temperature, split) for temperature in temperatures for split in splits]
+        made = iter(on_threads(lambda each: self.mixture(each[0], each[1].train), todo))
+        mixtures = {temperature: tuple(islice(made, len(splits))) for temperature in temperatures}
         tried = Tried(self, splits, judged, mixtures, {})
-        for temperature in temperatures:
+
+        def losses(temperature: float) -> dict[Pair, FloatArray]:
             pairs = [pair for pair in self.pairs if pair.temperature == temperature]
-            for pair, prob in zip(pairs, tried.predict(temperature, [pair.tau for pair in pairs]), strict=True):
-                tried.losses.setdefault(
-                    Pair(math.inf, 0.0) if math.isinf(pair.tau) else pair, log_loss(prob, self.batch.labels)
-                )
+            probs = tried.predict(temperature, [pair.tau for pair in pairs])
+            return {pair.alike: log_loss(prob, self.batch.labels) for pair, prob in zip(pairs, probs, strict=True)}
+
+        for of_temperature in on_threads(losses, temperatures):
+            for pair, loss in of_temperature.items():
+                tried.losses.setdefault(pair, loss)
         return tried
 
     def state(self, pair: Pair, tried: Tried) -> State:

@@ -9,8 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from calcli.batch import Batch, FloatArray
-from calcli.errors import FitError
+from calcli.batch import Batch, FloatArray, Group
 from calcli.methods import calibrator
 from calcli.methods.base import information, own_share
 from calcli.methods.calibrator import FittedMethod
@@ -44,21 +43,21 @@ class Inner:
         """A calibrator of these rows."""
         return calibrator.fit(self.spec, batch, self.spec.resolve(), seed=self.seed)
 
-    def fit_cluster(self, batch: Batch, share: FloatArray) -> Part:
-        """The calibrator of a cluster, from its rows and their shares."""
-        weight = batch.weights * share
-        mass = totals(batch.labels, weight, batch.classes)
-        total = float(mass.sum())
-        if total == 0.0:
-            return None
-        rates: FloatArray = (mass + self.prior) / (total + self.prior * batch.classes)
-        if np.count_nonzero(mass) < 2 or total < self.least:
-            return rates
-        try:
-            fitted = self.fit(replace(batch.bare, weight=weight))
-        except FitError:  # one label has next to no weight
-            return rates
-        return replace(fitted, rows=max(1, round(float(share.sum()))))
+    def fit_clusters(self, batch: Batch, members: Sequence[Group]) -> tuple[Part, ...]:
+        """The calibrator of each cluster, from its rows and their shares in it."""
+        groups = [Group(rows, batch.weights[rows] * share) for rows, share in members]
+        mass = np.array([totals(batch.labels[rows], weight, batch.classes) for rows, weight in groups])
+        total = mass.sum(axis=1)
+        rates = (mass + self.prior) / np.maximum(total + self.prior * batch.classes, np.finfo(np.float64).tiny)[:, None]
+        parts: list[Part] = [None if whole == 0.0 else rate for whole, rate in zip(total, rates, strict=True)]
+        enough = np.flatnonzero((np.count_nonzero(mass, axis=1) >= 2) & (total >= self.least) & (total > 0.0)).tolist()
+        found = calibrator.fit_each(
+            self.spec, batch, [groups[place] for place in enough], self.spec.resolve(), seed=self.seed
+        )
+        for place, fitted in zip(enough, found, strict=True):
+            if fitted is not None:  # else one label has next to no weight
+                parts[place] = replace(fitted, rows=max(1, round(float(members[place].weight.sum()))))
+        return tuple(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +72,9 @@ class Mixture:
     def fit(cls, inner: Inner, batch: Batch, shares: Shares, clusters: int) -> Mixture:
         everyone = inner.fit(batch)
         of_rows = information(everyone.predict(batch), batch.weights)
-        of_each = list(shares.of_each(clusters))
-        parts = tuple(inner.fit_cluster(batch.take(rows), share) for rows, share in of_each)
-        return cls(everyone, parts, np.array([float(share @ of_rows[rows]) for rows, share in of_each]))
+        members = list(shares.of_each(clusters))
+        known = np.array([float(share @ of_rows[rows]) for rows, share in members])
+        return cls(everyone, inner.fit_clusters(batch, members), known)
 
     def predict(self, batch: Batch, shares: Shares, tau: float) -> FloatArray:
         """Probabilities of rows with these shares in the clusters."""

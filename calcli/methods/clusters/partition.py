@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, TypeAlias, cast
 
 import numpy as np
 
-from calcli.batch import Batch, Column, FloatArray, IntArray, SideInputs
+from calcli.batch import Batch, Column, FloatArray, Group, IntArray, SideInputs
 from calcli.errors import DataError, UsageError
 from calcli.learners import catboost, tree_models
 from calcli.learners.catboost import surrogate
@@ -95,11 +96,17 @@ def of_state(state: State, sides: SideInputs) -> Embedding:
     if kind == "nothing":
         return Nothing()
     content = state.blobs.get(_SURROGATE)
-    own = None if content is None else CatBoostTrees(catboost.read(content))
+    own = None if content is None else _surrogate(content)
     model = own or tree_models.read_model(sides.blobs["model"])
     if kind == "shap":
         return Shap(model, own)
     return Leaves(model, own, *(state.array(name).astype(np.int64) for name in ("tree", "leaf")))
+
+
+@lru_cache(maxsize=4)
+def _surrogate(content: bytes) -> CatBoostTrees:
+    """The surrogate in a file, which the states of all splits share, with the tables of its SHAP values."""
+    return CatBoostTrees(catboost.read(content))
 
 
 def _blobs(own: CatBoostTrees | None) -> dict[str, bytes]:
@@ -219,15 +226,15 @@ class Shares:
     def __getitem__(self, rows: slice | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Shares:
         return Shares(self.cluster[rows], self.share[rows])
 
-    def of_each(self, clusters: int) -> Iterator[tuple[IntArray, FloatArray]]:
-        """The rows that belong to each cluster, in their order, and their shares."""
+    def of_each(self, clusters: int) -> Iterator[Group]:
+        """The rows that belong to each cluster, in their order, weighted by their shares."""
         flat, share = self.cluster.ravel(), self.share.ravel()
         order = np.argsort(flat.astype(np.int16), kind="stable")  # so short, numpy sorts them in linear time
         ends = np.searchsorted(flat[order], np.arange(clusters + 1))
         for start, end in pairwise(ends):
             members = order[start:end]
             members = members[share[members] > 0.0]
-            yield members // self.cluster.shape[1], share[members]
+            yield Group(members // self.cluster.shape[1], share[members])
 
 
 def shares(near: NearestCentroids, temperature: float, spread: float) -> Shares:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from calcli import expressions as terms
-from calcli.batch import Batch, FloatArray, SideInputs
-from calcli.expressions import Inputs, Terms
+from calcli.batch import Batch, FloatArray, Group, SideInputs
 from calcli.methods.base import Params, Sums, SumsMethod
 from calcli.numeric import moments
 from calcli.numeric.links import probabilities, sigmoid, softmax
 from calcli.numeric.losses import log_loss
-from calcli.numeric.moments import ScoreMoments
-from calcli.numeric.solve import Expansion, newton, root_between
+from calcli.numeric.moments import GroupMoments, ScoreMoments
+from calcli.numeric.solve import Expansion, Expansions, newton, newton_each, root_between
 from calcli.state import Numbers, Rules, State
+
+if TYPE_CHECKING:  # only exports need formulas
+    from calcli.expressions import Inputs, Terms
 
 BOUND = float(np.exp(10.0))
 """1/T is held within [1/BOUND, BOUND]."""
@@ -42,6 +44,8 @@ class Identity(SumsMethod):
         return probabilities(batch.score)
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
+        from calcli import expressions as terms
+
         return (terms.sigmoid(score[0]),) if len(score) == 1 else terms.softmax(score)
 
 
@@ -88,6 +92,8 @@ class Temperature(SumsMethod):
         return sigmoid(scaled) if scaled.ndim == 1 else softmax(scaled)
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
+        from calcli import expressions as terms
+
         scaled = [state.number("inverse_temperature") * one for one in score]
         return (terms.sigmoid(scaled[0]),) if len(scaled) == 1 else terms.softmax(scaled)
 
@@ -140,6 +146,13 @@ class Platt(SumsMethod):
             a, b = _slope_and_intercept(rows, lambda a, b: moments.softplus_of_rows(z, weight, a, b))
         return State({"a": a, "b": b})
 
+    def fit_each(self, batch: Batch, groups: Sequence[Group], params: Params) -> list[State | None]:
+        rows = GroupMoments.of(batch.score, batch.labels, groups)
+        found = _slopes_and_intercepts(rows)
+        alone = np.isnan(found).any(axis=1) | ~(rows.coarseness(found[:, 0]) <= COARSE)
+        each = zip(found.tolist(), alone.tolist(), strict=True)
+        return [None if unlike else State({"a": a, "b": b}) for (a, b), unlike in each]
+
     def gather(self, batch: Batch, params: Params) -> Sums:
         return Sums(moments.gather(batch.score, batch.labels, batch.weight))
 
@@ -157,26 +170,62 @@ class Platt(SumsMethod):
         return sigmoid(u, out=u)
 
     def formula(self, state: State, score: Terms, features: Inputs) -> Terms:
+        from calcli import expressions as terms
+
         return (terms.sigmoid(state.number("a") * score[0] + state.number("b")),)
+
+
+class _Targets(NamedTuple):
+    """The smoothed targets y of some rows, as numbers, or as arrays with one for each group of rows."""
+
+    score: Any
+    mass: Any
+    """`score`, `mass`: the sums of w y z and of w y."""
+
+    log_odds: Any
+    """Those that fit best without the score."""
+
+    mean: Any
+    differ: Any
+    """`mean`, `differ`: the mean score, and whether scores differ."""
+
+    @classmethod
+    def of(cls, rows: ScoreMoments | GroupMoments) -> _Targets:
+        high = (rows.weight_positive + 1.0) / (rows.weight_positive + 2.0)
+        low = 1.0 / (rows.weight - rows.weight_positive + 2.0)
+        mass = low * rows.weight + (high - low) * rows.weight_positive
+        score = low * rows.score + (high - low) * rows.score_positive
+        mean = rows.score / rows.weight
+        log_odds = np.log(mass) - np.log(rows.weight - mass)
+        return cls(score, mass, log_odds, mean, rows.spread > 1e-9 * np.maximum(1.0, np.abs(mean)))
 
 
 def _slope_and_intercept(rows: ScoreMoments, softplus: Callable[[float, float], Expansion]) -> tuple[float, float]:
     """The a and b of least log-loss against the smoothed targets; `softplus` sums over the rows."""
-    high = (rows.weight_positive + 1.0) / (rows.weight_positive + 2.0)
-    low = 1.0 / (rows.weight - rows.weight_positive + 2.0)
-    target = low * rows.weight + (high - low) * rows.weight_positive
-    target_score = low * rows.score + (high - low) * rows.score_positive
-    mean = rows.score / rows.weight
-    log_odds = float(np.log(target) - np.log(rows.weight - target))
-    if rows.spread <= 1e-9 * max(1.0, abs(mean)):
-        return 1.0, log_odds - mean  # one score alone says nothing about the slope
+    target = _Targets.of(rows)
+    if not target.differ:
+        return 1.0, target.log_odds - target.mean  # one score alone says nothing about the slope
+    linear = np.array([target.score, target.mass])
 
     def loss(x: FloatArray) -> Expansion:
-        a, b = float(x[0]), float(x[1])
-        value, gradient, hessian = softplus(a, b)
-        value -= a * target_score + b * target
-        gradient = gradient - np.array([target_score, target])
-        return Expansion(value / rows.weight, gradient / rows.weight, hessian / rows.weight)
+        value, gradient, hessian = softplus(float(x[0]), float(x[1]))
+        value -= float(x[0]) * target.score + float(x[1]) * target.mass
+        return Expansion(value / rows.weight, (gradient - linear) / rows.weight, hessian / rows.weight)
 
-    a, b = newton(loss, np.array([0.0, log_odds]))
+    a, b = newton(loss, np.array([0.0, target.log_odds]))
     return float(a), float(b)
+
+
+def _slopes_and_intercepts(rows: GroupMoments) -> FloatArray:
+    """The slope and intercept of each group of rows; NaN for those that have to be found alone."""
+    target = _Targets.of(rows)
+    linear, weight = np.stack([target.score, target.mass], axis=1), rows.weight[:, None]
+
+    def loss(x: FloatArray) -> Expansions:
+        value, gradient, hessian = rows.softplus(x[:, 0], x[:, 1])
+        value -= (x * linear).sum(axis=1)
+        return Expansions(value / rows.weight, (gradient - linear) / weight, hessian / weight[:, :, None])
+
+    found = newton_each(loss, np.stack([np.zeros(len(weight)), target.log_odds], axis=1))
+    of_one_score = np.stack([np.ones(len(weight)), target.log_odds - target.mean], axis=1)
+    return np.where(target.differ[:, None], found, of_one_score)

@@ -6,13 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calcli.batch import Batch
 from calcli.methods import calibrator
 from calcli.methods.binning.isotonic import Isotonic
 from tests.support.cases import ordinary
+from tests.support.drawing import examples
 from tests.support.methods import fitted
 
 
@@ -119,7 +120,7 @@ def test_centred_it_is_its_definition(seed: int) -> None:
     np.testing.assert_allclose(ours, by_definition(z, y, w, at), atol=1e-10)
 
 
-@settings(max_examples=60)
+@examples(24)
 @given(st.integers(1, 300), st.integers(0, 10_000), st.floats(0.1, 30))
 def test_scores_that_differ_stay_different(rows: int, seed: int, scale: float) -> None:
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calcli.batch import Batch, Column, Role
@@ -15,6 +15,7 @@ from calcli.methods.mbct.forest import code_words
 from calcli.methods.trees.coding import quantile_gaps
 from calcli.methods.trees.kernels import encode_numbers, only_read, scratch
 from calcli.numeric.links import logit
+from tests.support.drawing import examples
 
 
 def batch_of(score: np.ndarray | None = None, weight: np.ndarray | None = None, **columns: Column) -> Batch:
@@ -77,7 +78,7 @@ def test_cuts_have_few_digits_and_separate_what_they_should() -> None:
 @given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), min_size=1, max_size=60), st.integers(2, 12)
 )
-@settings(max_examples=200)
+@examples(40)
 def test_bins_hold_about_equal_shares_and_never_split_equal_values(values: list[float], count: int) -> None:
     array = np.array(values)
     coding = coder_of(batch_of(number=Column("number", array)), bins=count).features[0]

@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calcli.methods.mbct import grow as growing
@@ -20,6 +20,7 @@ from calcli.methods.mbct.grow import Tree
 from calcli.methods.mbct.kernels import split_search
 from calcli.methods.mbct.level_passes import Growth, Nodes, Rows, cells_of
 from calcli.numeric import losses
+from tests.support.drawing import examples
 from tests.support.mbct_oracle import Node, Oracle, closed_mvce
 
 CARDS = (7, 3, 12, 2)
@@ -164,7 +165,7 @@ def test_without_shrinkage_the_least_mvce_is_the_least_brier_score() -> None:
     size=st.integers(1, 40),
     scale=st.sampled_from([0.1, 1.0, 20.0]),
 )
-@settings(max_examples=200)
+@examples(80)
 def test_a_damped_step_never_raises_the_penalised_log_loss(seed, shrink, parent, size, scale) -> None:
     """And it falls at least by what the search for splits counts on."""
     rng = np.random.default_rng(seed)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 
-from calcli.batch import Batch
+from calcli.batch import Batch, Group
+from calcli.methods import calibrator, catalog
 from calcli.methods.scaling.linear import inverse_temperature
 from calcli.numeric.links import log_softmax, probabilities
 from tests.support.cases import ordinary
+from tests.support.drawing import examples
 from tests.support.methods import fitted
 
 
@@ -56,7 +58,7 @@ def test_scikit_learns_platt_scaling_agrees(rows: int, weighted: bool) -> None:
     assert at_ours <= target_loss(np.array([a, b]), batch.score, batch.labels, weight) + 1e-9
 
 
-@settings(max_examples=40)
+@examples(16)
 @given(
     rows=st.integers(5, 300),
     slope=st.floats(0.01, 50),
@@ -76,6 +78,29 @@ def test_the_minimum_is_the_minimum(rows: int, slope: float, shift: float, seed:
     scale = np.array([1 / slope, 1.0])
     best = minimize(lambda x: target_loss(ours + x * scale, z, batch.labels, weight), np.zeros(2), tol=1e-13)
     assert here <= best.fun + 1e-8 * (1 + abs(here))
+
+
+def test_groups_of_rows_have_the_minima_of_their_own_rows() -> None:
+    """Groups that overlap, and some that are not solved in common: separable, of one score, of very near ones."""
+    batch = ordinary(4000)
+    z, label, rng = batch.score.copy(), batch.labels, np.random.default_rng(0)
+    z[1000:1400], z[1400:1800] = 0.7, 2.0 + 1e-4 * z[1400:1800]
+    sure = np.flatnonzero((z > 1.0) == (label == 1))
+    near = np.concatenate([np.arange(100), np.arange(1400, 1800)])
+    places = [np.arange(900), np.arange(500, 3000), sure, np.arange(1400, 1800), near]
+    groups = [Group(rows, rng.uniform(0, 2, len(rows))) for rows in places]
+    groups[0].weight[:3] = 1e-30
+    spec = catalog.find("platt")
+    found = calibrator.fit_each(spec, Batch(z, label), [*groups, Group(np.arange(1000, 1400), np.ones(400))], {})
+    *ours, flat = [np.array([one.state.number("a"), one.state.number("b")]) for one in found if one is not None]
+    for at, (rows, weight) in zip(ours, groups, strict=True):
+        here = target_loss(at, z[rows], label[rows], weight)
+        scale = 1.0 / np.array([z[rows].std(), 1.0])
+        best = minimize(lambda x: target_loss(at + x * scale, z[rows], label[rows], weight), np.zeros(2), tol=1e-13)  # noqa: B023
+        assert here <= best.fun + 1e-8 * (1 + abs(here))
+    positive = label[1000:1400].sum()
+    rate = (positive * (positive + 1) / (positive + 2) + (400 - positive) / (402 - positive)) / 400
+    assert flat[0] * 0.7 + flat[1] == pytest.approx(np.log(rate / (1 - rate)))
 
 
 def test_scores_far_from_zero_are_summed_exactly_enough() -> None:
