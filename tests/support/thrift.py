@@ -59,6 +59,7 @@ def _diagnose_once() -> None:
     the diagnosis ask the function itself.
     """
     from calcli.diagrams import curve_builder
+    from calcli.metrics import diagnosis, joint_test
     from calcli.metrics.diagnosis import diagnose
 
     known: dict[bytes, Diagnosis | None] = {}
@@ -66,7 +67,8 @@ def _diagnose_once() -> None:
     def kept(sums: GapSums) -> Diagnosis | None:
         if sums.units is not None:
             return diagnose(sums)
-        parts = (sums.cell.tobytes(), sums.sums.tobytes(), repr(sums.impossible).encode())
+        how = repr((sums.impossible, diagnosis.DRAWS, joint_test.DRAWS)).encode()
+        parts = (sums.cell.tobytes(), sums.sums.tobytes(), how)
         key = hashlib.sha256(b"".join(parts)).digest()
         if key not in known:
             known[key] = diagnose(sums)
