@@ -13,6 +13,7 @@ clock are shown, the better of two runs: for a quiet machine.
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
 import subprocess
@@ -95,14 +96,13 @@ def record(words: list[str]) -> None:
     workers.run_beside = run_beside
     from calcli.cli.main import main as command
 
+    def tell() -> None:
+        running[0].pause()
+        sys.stderr.write("\n" + json.dumps(running[0].to_json()))
+
+    atexit.register(tell)  # a command ends its process
     sys.argv = ["calcli", *words]
-    try:
-        command()
-    except SystemExit as leave:
-        if leave.code:
-            raise
-    running[0].pause()
-    sys.stderr.write("\n" + json.dumps(running[0].to_json()))
+    command()
 
 
 class Part:

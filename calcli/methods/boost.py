@@ -109,6 +109,13 @@ MOST_FEATURES = 512
 """Trees are grown on so many features, those of a wide table that tell the most beyond the scaled score."""
 
 
+MOST_ROWS = 1_000_000
+"""Trees are grown on so many rows, drawn from more: of six million rows of seven numbers they gain as much by these.
+Where a category has a level for fewer than `OF_LEVEL` of them, they are grown on all rows, as rare levels need them."""
+
+OF_LEVEL = 1_000
+
+
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     rows, course = distinct(batch, seed), _Course.of(params, batch.classes)
     if params["rounds"] == "auto":
@@ -119,7 +126,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
             return kept
     else:
         rounds = int(number(params, "rounds"))
-    rows = _telling(rows)
+    rows = _telling(_drawn(rows))
     boosting, start = _Boosting.of(params, course, rows, seed), _scaled(rows)
     model = boosting.train(rows, start, rounds) if rounds else None
     return _state(start, model, boosting, rows)
@@ -345,6 +352,23 @@ def _trials(rows: Batch, params: Params, course: _Course, seed: int, splits: Ite
         return _Trial.of(boosting, seen, unseen, {"thread_count": 1} if len(tried) > 1 else {})
 
     return on_threads(work, tried)
+
+
+def _drawn(rows: Batch) -> Batch:
+    """Of very many distinct rows, whose order is by chance, the first and the heaviest ones.
+
+    The weights of the first ones add up to those of all that are not among the heaviest.
+    """
+    levels = max((len(column.levels) for column in rows.features.values()), default=0)
+    if len(rows) <= MOST_ROWS or levels * OF_LEVEL > MOST_ROWS:
+        return rows
+    light = rows.weights <= rows.weights.sum() / MOST_ROWS
+    first = np.flatnonzero(light)[: MOST_ROWS - np.count_nonzero(~light)]
+    weight = rows.weights.copy()
+    weight[first] *= weight[light].sum() / weight[first].sum()
+    kept = ~light
+    kept[first] = True
+    return replace(rows, weight=weight).take(kept)
 
 
 def _telling(rows: Batch) -> Batch:

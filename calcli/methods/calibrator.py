@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Group, Role, SideInputs, spans
+from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray, Group, Role, SideInputs, grouped
 from calcli.errors import ArtifactError, DataError, FitError, UsageError
 from calcli.methods import catalog, one_vs_rest, start
 from calcli.methods.base import (
@@ -49,8 +49,9 @@ if TYPE_CHECKING:  # only exports need formulas
     from calcli.expressions import Inputs, Terms
 
 IDENTITY = "identity"
-_GROUPS = 20
-"""So many groups of rows are fitted together: a method may need memory for each."""
+_TOGETHER, _AS_MANY = 1 << 18, 1 << 14
+"""Groups of about so many rows are fitted together; a group counts as so many at least, as it may need memory itself.
+"""
 
 _COUNTS = "rows and weight"
 """The key of the counts that are added to the sums of the method itself."""
@@ -263,9 +264,8 @@ def fit_each(
     """
     states: list[State | None] = [None] * len(groups)
     if len(groups) > 1 and spec.fits_each and not spec.one_vs_rest(batch.classes) and not batch.ranks:
-        counting = [_counting_of(group) for group in groups]
-        for some in spans(len(groups), _GROUPS):
-            states[some] = spec.load().fit_each(batch, counting[some], params)
+        together = grouped(map(_counting_of, groups), lambda group: max(len(group.rows), _AS_MANY), _TOGETHER)
+        states = [state for some in together for state in spec.load().fit_each(batch, some, params)]
     return [
         _fit_group(spec, batch, group, params, seed)
         if state is None

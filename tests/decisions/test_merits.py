@@ -33,7 +33,7 @@ def rows(count: int, *, weighted: bool = False, seed: int = 0) -> Rows:
 @pytest.mark.parametrize("name", MERITS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_best_threshold_is_the_best_of_all(name: str, weighted: bool) -> None:
-    some = rows(200, weighted=weighted)
+    some = rows(60, weighted=weighted)
     values = {
         each: ORACLES[name](some.label, some.prob >= each, sample_weight=some.weight) for each in np.unique(some.prob)
     }
@@ -86,7 +86,7 @@ def test_a_figure_that_is_not_known_is_refused() -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_of_the_thresholds_that_reach_a_target_that_with_the_largest_figure_is_chosen(weighted: bool) -> None:
     """By trying the thresholds of the grid that pass; the largest recall is that of the lowest, as for the target."""
-    some = rows(1500, weighted=weighted, seed=3)
+    some = rows(800, weighted=weighted, seed=3)
     for text in ("fpr <= 0.2", "recall >= 0.5"):
         target, steps = Target.parse(text, 0.95), grid(some.prob)
         found = decided(some.prob, some.label, steps, some.weight)

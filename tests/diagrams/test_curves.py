@@ -124,7 +124,7 @@ def test_the_band_of_a_bar_is_what_drawing_its_rows_anew_gives(bands: Bands) -> 
     curve = traced(rows, bins=6, bands=bands, diagnosed=False)
     for point, (begin, end) in zip(curve.points, curve.edges, strict=True):
         inside = np.flatnonzero((rows.prob > begin) & (rows.prob <= end))
-        drawn = rng.choice(inside, (20_000, len(inside)))
+        drawn = rng.choice(inside, (5000, len(inside)))
         labels = rows.label[drawn]
         if bands == "consistency":
             labels = rng.random(drawn.shape) < rows.prob[drawn]

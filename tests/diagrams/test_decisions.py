@@ -122,7 +122,8 @@ def test_an_image_has_the_numbers_as_lines() -> None:
         for track in chart.within().tracks:
             assert drawn[f"{track.name}{track.note}"] == [[point.x, point.y] for point in track.points]
         assert (plot.get_xlim(), plot.get_ylim()) == ((0.0, chart.x.end), (0.0, chart.y.end))
-    assert image.render_charts(list(charts().values()), "png") == image.render_charts(list(charts().values()), "png")
+    first = list(charts().values())[:1]
+    assert image.render_charts(first, "png") == image.render_charts(first, "png")
 
 
 def cells(text: str) -> dict[str, str]:

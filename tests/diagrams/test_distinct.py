@@ -100,7 +100,7 @@ def test_the_band_is_what_drawing_labels_gives(kind: Kind, bands: Bands) -> None
 def test_a_pool_of_the_isotonic_curve_has_the_exact_interval_of_its_rate() -> None:
     """It holds the curve up to its ends, and the true rate where the first labels are all 0."""
     rng, inside = np.random.default_rng(0), []
-    for _ in range(20):
+    for _ in range(10):
         prob = np.sort(rng.beta(1.0, 6.0, 300))
         rows = Scored((rng.random(300) < prob).astype(np.int64), prob)
         x, y, lo, hi = (

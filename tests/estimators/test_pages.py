@@ -78,6 +78,7 @@ def test_our_code_of_a_page_for_users_of_another_library_runs(page: str) -> None
             run(code, names)
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")  # theirs
 @pytest.mark.parametrize(("page", "peer", "code"), COMPARED, ids=[peer for _, peer, _ in COMPARED])

@@ -13,11 +13,10 @@ import pytest
 from calcli.batch import Column, FloatArray
 from calcli.learners.tree_models import of_function
 
-pytest.importorskip("shap")
-
 
 @pytest.mark.slow
 def test_of_a_sum_each_column_adds_its_distance_from_the_mean_of_the_background() -> None:
+    pytest.importorskip("shap")
     rng = np.random.default_rng(0)
     numbers, codes = rng.normal(size=40), rng.integers(-1, 3, 40).astype(np.int32)
     holes = np.where(rng.random(40) < 0.3, np.nan, rng.normal(size=40))

@@ -218,7 +218,8 @@ def test_ccl_keeps_the_model_and_predicts_again(suffix, tmp_path):
     sides = SideInputs(blobs={"model": saved(MAKERS[suffix](Y), tmp_path, suffix)})
     ccl = catalog.find("ccl")
     for embedding in ("shap", "leaves", "top"):
-        model = calibrator.fit(ccl, rows, ccl.resolve({"clusters": 4, "embedding": embedding}), sides=sides)
+        hard = ccl.resolve({"clusters": 4, "embedding": embedding, "temperature": 0, "tau": 0})
+        model = calibrator.fit(ccl, rows, hard, sides=sides)
         back = FittedMethod.from_state("ccl", model.to_state(), model.sides)
         assert not model.state.blobs
         np.testing.assert_array_equal(back.predict(rows), model.predict(rows))

@@ -283,3 +283,20 @@ def test_a_state_without_levels_has_no_formula() -> None:
     features = {"number": Input("number"), "place": Input("place", "category")}
     with pytest.raises(UsageError, match="does not hold the levels"):
         boost.formula(bare, (Input("score"),), features)
+
+
+def test_of_very_many_rows_the_heaviest_and_the_first_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = boost.distinct(replace(shops(), weight=None), 0)
+    rows = replace(rows, weight=np.where(np.arange(len(rows)) % 100 == 99, 50.0, rows.weights))
+    assert boost._drawn(rows) is rows
+    monkeypatch.setattr(boost, "MOST_ROWS", 1000)
+    assert boost._drawn(rows) is rows  # of four levels some may be rare
+    monkeypatch.setattr(boost, "OF_LEVEL", 100)
+    drawn = boost._drawn(rows)
+    assert len(drawn) == 1000
+    assert drawn.weights.sum() == pytest.approx(rows.weights.sum())
+    np.testing.assert_array_equal(drawn.score[drawn.weights == 50.0], rows.score[rows.weights == 50.0])
+    np.testing.assert_array_equal(drawn.score[:99], rows.score[:99])
+    light = drawn.weights[drawn.weights < 50.0]
+    np.testing.assert_allclose(light, (len(rows) - 30) / 970, rtol=1e-12)
+    assert loss_of(fitted(shops()), shops(seed=1)) < 0.95 * loss_of(alone(shops()), shops(seed=1))

@@ -74,9 +74,9 @@ def test_it_predicts_the_weighted_mean_of_its_members() -> None:
 
 
 def test_it_finds_what_one_method_alone_does_not() -> None:
-    fitted = calibrator.fit(POOL, rows(), POOL.resolve({"members": "platt,mbct"}))
+    fitted = calibrator.fit(POOL, rows(), POOL.resolve({"members": "platt,effects"}))
     losses = fitted.state.params["losses"]
-    assert set(losses) == {"identity", "platt", "mbct", "pool"}
+    assert set(losses) == {"identity", "platt", "effects", "pool"}
     assert losses["pool"] <= min(losses.values()) + PRIOR / 600
     fresh = rows(20_000, seed=1)
     raw = 1 / (1 + np.exp(-fresh.score))
@@ -87,7 +87,7 @@ def test_it_finds_what_one_method_alone_does_not() -> None:
 def test_of_many_rows_some_weigh_the_members_and_all_fit_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "MOST_ROWS", 500)
     batch = rows(2000)
-    fitted = calibrator.fit(POOL, batch, POOL.resolve({"members": "platt,mbct"}))
+    fitted = calibrator.fit(POOL, batch, POOL.resolve({"members": "platt,effects"}))
     names = [str(name) for name in fitted.state.params["members"]]
     each = [calibrator.fit(catalog.find(name), batch, catalog.find(name).resolve()).predict(batch) for name in names]
     np.testing.assert_allclose(fitted.predict(batch), fitted.state.arrays["weights"] @ each, rtol=1e-12)
@@ -95,7 +95,7 @@ def test_of_many_rows_some_weigh_the_members_and_all_fit_them(monkeypatch: pytes
     losses = fitted.state.params["losses"]
     assert losses["pool"] < losses["identity"]
     monkeypatch.setattr(pool, "MOST_ROWS", 5000)
-    whole = calibrator.fit(POOL, batch, POOL.resolve({"members": "platt,mbct"})).state.params["losses"]
+    whole = calibrator.fit(POOL, batch, POOL.resolve({"members": "platt,effects"})).state.params["losses"]
     assert losses != whole
     assert losses == pytest.approx(whole, abs=0.08)
 

@@ -129,6 +129,7 @@ def test_near_the_reference_on_its_coarse_grid():
         assert smooth_ece(golden(name), Options()).value == pytest.approx(value, rel=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")  # the peer's own
 @pytest.mark.parametrize("seed", range(2))

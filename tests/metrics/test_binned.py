@@ -79,8 +79,7 @@ def test_the_floor_of_one_bin_by_all_labels(size: int, p: float):
         assert ece(rows, Options(binning=binning)).floor == pytest.approx(oracle, rel=1e-6)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("rows", [40, 400, 4000])
+@pytest.mark.parametrize(("rows", "weighted"), [(40, False), (400, True), (4000, False)])
 def test_the_floor_is_the_mean_of_a_calibrated_score(rows: int, weighted: bool):
     rng = np.random.default_rng(rows)
     prob = 1 / (1 + np.exp(-rng.normal(-2, 1.5, rows)))
@@ -199,8 +198,7 @@ def test_the_error_is_as_near_as_its_bound_says(rows, bins, convention):
     assert replace(found.definition, approximation=None) == exact.definition
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("classes", "weighted"), [(2, True), (3, False)])
 def test_of_many_rows_it_is_near(classes, weighted):
     scores = [rows_of(40_000, classes=classes, sharpness=sharp, weighted=weighted) for sharp in (1.5, 1.0)]
     options = Options(binning="mass")

@@ -83,7 +83,7 @@ def test_other_labels_give_what_rows_with_these_labels_give(metric, classes):
 @pytest.mark.parametrize("reduction", ["ece", "classwise_ece"])
 def test_by_chance_a_row_weighs_as_the_label_that_it_is_drawn_with(reduction: str) -> None:
     """Of one score p the ECE is |sum w (y - p)| / sum w, and the sum nearly normal: its variance is n p (1 - p) 10."""
-    rng, p, count = np.random.default_rng(0), 0.2, 2000
+    rng, p, count = np.random.default_rng(0), 0.2, 500
     label = (rng.random(count) < 10 * p / (1 - p + 10 * p)).astype(np.int64)
     rows = Scored(label, np.full(count, p), np.where(label == 1, 1.0, 10.0))
     resampler = Resampler(rows, [catalog.find(reduction)], Options())

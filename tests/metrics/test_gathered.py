@@ -191,12 +191,12 @@ def test_a_difference_is_that_of_the_units() -> None:
 def test_the_bootstrap_spreads_as_that_of_all_rows(alone: bool) -> None:
     units = np.arange(3000) if alone else np.random.default_rng(1).integers(0, 150, 3000)
     scored = scores(3000, units)
-    ours = added(scored, units).bootstrap(2000, 0)
-    theirs = bootstrap(scored, CHOSEN, Options(), 2000, groups=None if alone else units)
+    ours = added(scored, units).bootstrap(800, 0)
+    theirs = bootstrap(scored, CHOSEN, Options(), 800, groups=None if alone else units)
     for name in ("nll", "brier"):
         for place in range(2):
             one, other = ours.resampled[name][place], theirs.resampled[name][place]
             assert one.mean() == pytest.approx(other.mean(), abs=other.std() / 5)
-            assert one.std() == pytest.approx(other.std(), rel=0.12)  # the spread of two spreads is 2.2 %
+            assert one.std() == pytest.approx(other.std(), rel=0.12)  # the spread of two spreads is 3.5 %
         assert ours.difference(1, 0, name)[0] == pytest.approx(theirs.difference(1, 0, name)[0], rel=0.2)
     assert "auc" not in ours.resampled

@@ -200,10 +200,10 @@ def test_a_calibrated_score_is_called_off_one_time_in_twenty(rows: int, centre: 
 def test_small_gaps_that_agree_are_found(rows: int, wrong) -> None:
     rng = np.random.default_rng(2)
     found = 0
-    for _ in range(20):
+    for _ in range(10):
         z = rng.normal(-1, 1.2, rows)
         found += joint_test_of(wrong(z), sigmoid(z), rng).p <= LEVEL
-    assert found >= 17
+    assert found >= 9
 
 
 @pytest.mark.slow

@@ -175,7 +175,7 @@ def test_half_the_variance_of_a_gain_of_nothing_is_missing_from_the_sum_over_row
     assert 0.93 <= held.mean() <= 0.99
 
 
-@pytest.mark.parametrize(("folds", "groups"), [(3, 1), (5, 1), (5, 4), (10, 2)])
+@pytest.mark.parametrize(("folds", "groups"), [(3, 1), (5, 4), (10, 2)])
 def test_of_means_of_normal_labels_it_is_the_covariance_of_the_folds(folds: int, groups: int) -> None:
     """The error of fold k is -2 / n times the sum over groups of Y_k, the sum of its labels, and the mean of the rest.
 

@@ -7,9 +7,10 @@ a feature for each node (equation 12); and the rows handed on to the new nodes. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,24 @@ class Tree:
 
     @classmethod
     def of_levels(cls, levels: Sequence[Tree]) -> Tree:
-        return cls(*(np.concatenate([getattr(level, name) for level in levels]) for name in cls.__match_args__))
+        return cls(*map(np.concatenate, zip(*map(_ARRAYS, levels), strict=True)))
+
+
+_ARRAYS: Callable[[Tree], tuple[NDArray[Any], ...]] = attrgetter(*Tree.__match_args__)
+
+
+class _Choice(NamedTuple):
+    """The splits of a level, an entry for each node."""
+
+    feature: Places
+    branches: Places
+    local: FloatArray
+    split: FloatArray
+    """`feature`, `branches`, `local`, `split`: as in `Tree`."""
+
+    base: Places
+    change: FloatArray
+    """`base`, `change`: where its branches begin in `Splits`, and the change of the outcome."""
 
 
 class TreeRows(Protocol):
@@ -106,26 +124,27 @@ def grow(rows: TreeRows, growth: Growth) -> Tree:
 
         # The best split of each node.
         splits = rows.search([*levels, level], nodes, heavy)
-        level, base, change = _choose(splits, level, nodes, heavy, growth)
-        made = level.feature >= 0
-        firsts = np.concatenate([[0], np.cumsum(level.branches[made])])
+        chosen = _choose(splits, nodes, heavy, growth)
+        made = chosen.feature >= 0
+        firsts = np.concatenate([[0], np.cumsum(chosen.branches[made])])
 
         # The level as it will be kept, with the loss of all rows after each of the splits.
         overall = np.full(len(nodes), np.nan)
         if growth.sums_tell:
-            outcomes = outcome + np.cumsum(change[made], axis=0)
+            outcomes = outcome + np.cumsum(chosen.change[made], axis=0)
             overall[made], outcome = growth.losses(outcomes, root.count, root.mass), outcomes[-1:]
         first = np.zeros(len(nodes), dtype=np.int64)
         first[made] = tree_size + firsts[:-1]
         tree_size += int(firsts[-1])
-        levels.append(replace(level, first=first, overall=overall))
-        if not made.any():
+        feature, branches, local, split, base, _ = chosen
+        levels.append(Tree(feature, first, branches, code, nodes.pattern, nodes.facts, local, split, overall))
+        if len(firsts) == 1:
             break
 
         # The next level: its nodes, and the rows handed on to them.
         parents = nodes.take(made)
         code, into = _children(parents, base[made], firsts, splits, growth)
-        children = Children(level.feature[made], firsts[:-1], firsts[1:], code)
+        children = Children(feature[made], firsts[:-1], firsts[1:], code)
         rows.split(nodes, made, children, into, last=last)
         nodes = into
         if last:
@@ -133,16 +152,15 @@ def grow(rows: TreeRows, growth: Growth) -> Tree:
     return Tree.of_levels(levels)
 
 
-def _choose(splits: Splits, level: Tree, nodes: Nodes, heavy: Mask, growth: Growth) -> tuple[Tree, Places, FloatArray]:
-    """A level with the split of least loss for each node, if that is less than the loss of the node as it is.
+def _choose(splits: Splits, nodes: Nodes, heavy: Mask, growth: Growth) -> _Choice:
+    """The split of least loss for each node, if that is less than the loss of the node as it is.
 
-    Returns the level, where the branches of each node begin in `splits`, and the change of the outcome. `splits` is
-    about the `heavy` nodes; the others have none.
+    `splits` is about the `heavy` nodes; the others have none.
     """
     # The least loss of all features, for each heavy node.
     searched, each = nodes.take(heavy), np.arange(int(heavy.sum()))
     after = growth.losses(splits.outcome, searched.count[:, None], searched.mass[:, None])
-    after[splits.outcome[..., kernels.BRANCHES] == 0] = np.inf
+    np.copyto(after, np.inf, where=splits.outcome[..., kernels.BRANCHES] == 0)
     best = after.argmin(axis=1)
     outcome, split = splits.outcome[each, best], after[each, best]
     local = growth.losses(splits.unsplit, searched.count, searched.mass)
@@ -156,14 +174,14 @@ def _choose(splits: Splits, level: Tree, nodes: Nodes, heavy: Mask, growth: Grow
         result[heavy] = values
         return result
 
-    chosen = replace(
-        level,
-        feature=spread(np.where(made, best, -1), -1),
-        branches=spread(np.where(made, outcome[:, kernels.BRANCHES], 0).astype(np.int64), 0),
-        local=spread(local, np.nan),
-        split=spread(np.where(made, split, np.nan), np.nan),
+    return _Choice(
+        spread(np.where(made, best, -1), -1),
+        spread(np.where(made, outcome[:, kernels.BRANCHES], 0).astype(np.int64), 0),
+        spread(local, np.nan),
+        spread(np.where(made, split, np.nan), np.nan),
+        spread(splits.base[each, best], 0),
+        spread(outcome - splits.unsplit, 0.0),
     )
-    return chosen, spread(splits.base[each, best], 0), spread(outcome - splits.unsplit, 0.0)
 
 
 def _children(parents: Nodes, bases: Places, firsts: Places, splits: Splits, growth: Growth) -> tuple[Codes, Nodes]:
@@ -172,12 +190,13 @@ def _children(parents: Nodes, bases: Places, firsts: Places, splits: Splits, gro
     Parents' branches start at `bases` in `splits`; their children are to be number ``firsts[parent]`` on.
     """
     # Their facts are those of the branches, and tell their patterns.
-    branch = ranges(bases, np.diff(firsts))
+    branches = np.diff(firsts)
+    branch = ranges(bases, branches)
     code, facts = splits.code[branch], splits.facts[branch]
     pattern = np.empty(len(facts))
     split_search.fit_children(facts, firsts, parents.pattern, growth.rule, pattern)
     # Their rows: one child after the other within the range of the parent.
     count = facts[:, kernels.COUNT].astype(np.int64)
     before = np.cumsum(count) - count
-    start = before + np.repeat(parents.start - before[firsts[:-1]], np.diff(firsts))
+    start = before + np.repeat(parents.start - before[firsts[:-1]], branches)
     return code, Nodes(start, start + count, pattern, facts)

@@ -27,7 +27,6 @@ from calcli.methods.mbct.kernels import (
     Rule,
     Scratch,
     Splits,
-    Table,
     split_search,
     update,
 )
@@ -101,12 +100,18 @@ class Nodes:
     @classmethod
     def joined(cls, parts: Sequence[Nodes]) -> Nodes:
         """The nodes of all parts, which may be none."""
+        parts = [part for part in parts if len(part)]
+        if len(parts) == 1:
+            return parts[0]
         if not parts:
             none = np.zeros(0, dtype=np.int64)
             return cls(none, none, np.zeros(0), np.zeros((0, kernels.FACTS)))
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__match_args__))
 
     def take(self, chosen: Mask | slice) -> Nodes:
+        every = chosen.stop - chosen.start == len(self) if isinstance(chosen, slice) else chosen.all()
+        if every:  # as in most levels of a tree, which come by the thousand
+            return self
         return Nodes(self.start[chosen], self.stop[chosen], self.pattern[chosen], self.facts[chosen])
 
 
@@ -276,8 +281,8 @@ def _empty_splits(nodes: Nodes, cells: Cells, rule: Rule) -> Splits:
         np.zeros((len(nodes), kernels.OUTCOMES)),
         np.zeros((len(nodes), features, kernels.OUTCOMES)),
         np.zeros((len(nodes), features), dtype=np.int64),
-        np.zeros(branches, dtype=np.uint16),
-        np.zeros((branches, kernels.FACTS)),
+        np.empty(branches, dtype=np.uint16),
+        np.empty((branches, kernels.FACTS)),
     )
 
 
@@ -297,13 +302,13 @@ def move_to_children(rows: Rows, target: Rows, nodes: Nodes, children: Children,
         )
 
     def large(node: int) -> None:
-        own, feature, branch = _branching(children, node)
+        own, one = slice(children.first[node], children.stop[node]), children.alone(node)
         blocks = _blocks(int(nodes.start[node]), int(nodes.stop[node]), BLOCK)
 
         # A branch has rows of the first block, then of the second, ..: so each block can be moved on its own.
         def count(block: Block) -> Places:
-            counts = np.zeros(len(starts[own]), dtype=np.int64)
-            update.count_branches(rows.codes, *block, feature, branch, counts)
+            counts = np.zeros(len(one.code), dtype=np.int64)
+            update.count_branches(rows.codes, *block, one, one.table, counts)
             return counts
 
         counts = np.array(on_threads(count, blocks))
@@ -311,29 +316,12 @@ def move_to_children(rows: Rows, target: Rows, nodes: Nodes, children: Children,
 
         def move(task: tuple[Block, Places]) -> None:
             block, to = task
-            update.scatter(rows.arrays, *block, feature, branch, to, target.arrays)
+            of_block = np.array(block[:1]), np.array(block[1:])
+            update.scatter_nodes(rows.arrays, *of_block, one, one.table, to, target.arrays)
 
         on_threads(move, zip(blocks, block_places, strict=True))
 
     _for_nodes(nodes, small, large)
-
-
-def copy_nodes(rows: Rows, target: Rows, nodes: Nodes) -> None:
-    """Copy the rows of these nodes to the same places of `target`."""
-
-    def copy(group: slice) -> None:
-        update.copy_ranges(rows.arrays, nodes.start[group], nodes.stop[group], target.arrays)
-
-    on_threads(copy, _groups(nodes))
-
-
-def calibrate_leaves(rows: Rows, leaves: Nodes, patterns: FloatArray, link: int) -> None:
-    """Calibrate the rows of each leaf by its pattern."""
-
-    def work(group: slice) -> None:
-        update.set_leaves(rows.prob, leaves.start[group], leaves.stop[group], patterns[group], link)
-
-    on_threads(work, _groups(leaves))
 
 
 def calibrate_children(rows: Rows, nodes: Nodes, children: Children, patterns: FloatArray, link: int) -> None:
@@ -345,10 +333,11 @@ def calibrate_children(rows: Rows, nodes: Nodes, children: Children, patterns: F
         )
 
     def large(node: int) -> None:
-        own, feature, branch = _branching(children, node)
+        own, one = patterns[children.first[node] : children.stop[node]], children.alone(node)
 
         def work(block: Block) -> None:
-            update.set_branches(rows.arrays, *block, feature, branch, patterns[own], link)
+            of_block = np.array(block[:1]), np.array(block[1:])
+            update.set_branches_of_nodes(rows.arrays, *of_block, one, one.table, own, link)
 
         on_threads(work, _blocks(int(nodes.start[node]), int(nodes.stop[node]), BLOCK))
 
@@ -360,7 +349,10 @@ def _for_nodes(nodes: Nodes, small: Callable[[slice], Result], large: Callable[[
 
     Large nodes come one after the other, groups on all threads.
     """
-    groups, many_rows = _groups(nodes), nodes.stop - nodes.start > BLOCK
+    groups = _groups(nodes)
+    if len(groups) == 1:
+        return [large(0) if nodes.stop[0] - nodes.start[0] > BLOCK else small(groups[0])]
+    many_rows = nodes.stop - nodes.start > BLOCK
     results = {group.start: large(group.start) for group in groups if many_rows[group.start]}
     others = [group for group in groups if not many_rows[group.start]]
     results.update(zip((group.start for group in others), on_threads(small, others), strict=True))
@@ -382,12 +374,3 @@ def _groups(nodes: Nodes) -> list[slice]:
 def _blocks(start: int, stop: int, size: int) -> list[Block]:
     """Blocks of this size that cover the rows start .. stop - 1."""
     return [(start + span.start, start + span.stop) for span in spans(stop - start, size)]
-
-
-def _branching(children: Children, node: int) -> tuple[slice, int, Table]:
-    """The children of a node, its feature, and the branch of each code as `update.count_branches` takes it."""
-    own = slice(children.first[node], children.stop[node])
-    code = children.code[own]
-    branch = np.zeros(int(code[-1]) + 2, dtype=np.uint32)
-    branch[code[1:]] = np.arange(1, len(code))
-    return own, int(children.feature[node]), branch

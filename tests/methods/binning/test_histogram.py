@@ -73,6 +73,7 @@ def test_rates_are_held_within_what_their_rows_support() -> None:
     np.testing.assert_allclose(model.predict(Batch(z))[5::10], expected, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")  # the peer's own
 def test_netcal_agrees() -> None:
@@ -162,6 +163,7 @@ def test_the_papers_preset() -> None:
     assert BBQ.resolve(preset="paper")["score"] == "bayes"
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")  # the peer's own
 @pytest.mark.parametrize("score", ["bic", "aic"])

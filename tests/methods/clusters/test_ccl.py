@@ -133,7 +133,7 @@ def test_the_soft_mixture(temperature: float, tau: float) -> None:
 
 @pytest.mark.parametrize(
     ("inner", "classes"),
-    [("platt", 2), ("beta", 2), ("isotonic", 2), ("histogram", 2), ("temperature", 4), ("platt", 4), ("isotonic", 4)],
+    [("platt", 2), ("beta", 2), ("histogram", 2), ("temperature", 4), ("isotonic", 4)],
 )
 def test_one_cluster_is_the_unified_method_exactly(inner: str, classes: int) -> None:
     batch = ordinary(500, classes)

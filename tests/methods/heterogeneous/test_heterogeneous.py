@@ -48,11 +48,11 @@ def two_places(rows: int = 3000, seed: int = 0) -> Batch:
     return Batch(z, label, rng.integers(1, 4, rows).astype(float), columns)
 
 
-@pytest.mark.parametrize(("classes", "method"), [(2, "platt"), (4, "sms")])
-@pytest.mark.parametrize("how", PARTITIONS)
 @pytest.mark.parametrize(
-    "given", [{"depth": 0}, {"tau": "inf"}, {"min_rows": 5000}, {"min_rows": 5000, "depth": 2, "tau": 3}]
+    ("classes", "method", "how"),
+    [*((2, "platt", how) for how in PARTITIONS), (4, "sms", "tree"), (4, "sms", "boosted")],
 )
+@pytest.mark.parametrize("given", [{"depth": 0}, {"tau": "inf"}, {"min_rows": 5000, "depth": 2, "tau": 3}])
 def test_one_cell_is_the_calibrator_of_all_rows(classes: int, method: str, how: str, given: dict) -> None:
     batch = ordinary(500, classes, weighted=True)
     found = fitted(batch, partition=how, trees=2, **given).predict(batch)
@@ -216,14 +216,22 @@ def test_nothing_is_chosen_that_is_not_better_by_a_standard_error() -> None:
 @pytest.mark.parametrize("how", PARTITIONS)
 def test_features_that_say_nothing_leave_platt_scaling(how: str) -> None:
     rng = np.random.default_rng(6)
-    z = rng.normal(0, 2, 2000)
-    label = (rng.random(2000) < sigmoid(0.5 * z)).astype(np.int64)
-    batch = Batch(z, label, None, {"noise": Column("number", rng.normal(size=2000))})
+    z = rng.normal(0, 2, 1000)
+    label = (rng.random(1000) < sigmoid(0.5 * z)).astype(np.int64)
+    batch = Batch(z, label, None, {"noise": Column("number", rng.normal(size=1000))})
     assert partition(fitted(batch, partition=how)).trees == ()
 
 
-@pytest.mark.parametrize("leaf", ["isotonic-centered", "beta", "temperature", "venn-abers", "histogram"])
-@pytest.mark.parametrize("how", PARTITIONS)
+@pytest.mark.parametrize(
+    ("leaf", "how"),
+    [
+        ("isotonic-centered", "tree"),
+        ("beta", "forest"),
+        ("temperature", "boosted"),
+        ("venn-abers", "tree"),
+        ("histogram", "forest"),
+    ],
+)
 def test_any_method_in_the_cells(leaf: str, how: str) -> None:
     train, test = two_places(), two_places(seed=1)
     model = fitted(train, partition=how, leaf=leaf, depth=1, min_rows=200, tau=10, trees=3)

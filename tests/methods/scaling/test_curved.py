@@ -224,6 +224,7 @@ def test_the_state_says_where_it_holds() -> None:
     assert state.number("high") == pytest.approx(batch.score.max(), abs=1 / 256)
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")  # the peer's own
 def test_probmetrics_agrees() -> None:

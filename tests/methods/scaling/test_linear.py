@@ -198,6 +198,7 @@ def test_scores_without_information_keep_their_temperature() -> None:
     assert beta(Batch(np.zeros(10), np.arange(10) % 2)) == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")  # the peer's own
 @pytest.mark.parametrize("classes", [2, 5])

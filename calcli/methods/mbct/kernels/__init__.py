@@ -125,6 +125,12 @@ class Children(NamedTuple):
     stop: Places
     code: Codes
 
+    @classmethod
+    def same(cls, nodes: int) -> Children:
+        """Of each node one child, which has all its rows."""
+        each, nothing = np.arange(nodes), np.zeros(nodes, dtype=np.int64)
+        return cls(nothing, each, each + 1, nothing.astype(np.uint16))
+
     @property
     def table(self) -> Table:
         """A table of branches by code, all 0, long enough for the children of any of the nodes."""
@@ -132,3 +138,8 @@ class Children(NamedTuple):
 
     def of(self, nodes: slice) -> Children:
         return Children(self.feature[nodes], self.first[nodes], self.stop[nodes], self.code)
+
+    def alone(self, node: int) -> Children:
+        """Those of one node, numbered from 0 on."""
+        code = self.code[self.first[node] : self.stop[node]]
+        return Children(self.feature[node : node + 1], np.array([0]), np.array([len(code)]), code)

@@ -20,34 +20,6 @@ SMALL = 1e-200
 
 
 @compiled
-def count_branches(codes: Codes, start: int, stop: int, feature: int, branch: Table, counts: Places) -> None:
-    """Add rows to the counts of their branches. `branch` is by code; its last entry is that of all greater codes."""
-    last = np.uint32(len(branch) - 1)
-    for row in range(start, stop):
-        counts[branch[min(np.uint32(codes[row, feature]), last)]] += 1
-
-
-@compiled
-def scatter(
-    rows: RowArrays, start: int, stop: int, feature: int, branch: Table, places: Places, target: RowArrays
-) -> None:
-    """Copy rows to their branches in `target`; `places` is where the next row of each branch goes, and moves on."""
-    codes, prob, label, weight = rows
-    to_codes, to_prob, to_label, to_weight = target
-    last = np.uint32(len(branch) - 1)
-    for row in range(start, stop):
-        at = branch[min(np.uint32(codes[row, feature]), last)]
-        to = places[at]
-        places[at] = to + 1
-        for column in range(codes.shape[1]):
-            to_codes[to, column] = codes[row, column]
-        to_prob[to] = prob[row]
-        to_label[to] = label[row]
-        if len(weight):
-            to_weight[to] = weight[row]
-
-
-@compiled
 def fill_table(branch: Table, code: Codes) -> None:
     """Let the codes of a node's children lead to them, in a table that is all 0; the first child is the rest."""
     for child in range(1, len(code)):
@@ -62,6 +34,15 @@ def clear_table(branch: Table, code: Codes) -> None:
 
 
 @compiled
+def count_branches(codes: Codes, start: int, stop: int, children: Children, branch: Table, counts: Places) -> None:
+    """Add the rows of a single node to the counts of its children; `branch` is `Children.table`."""
+    fill_table(branch, children.code)
+    feature, last = children.feature[0], np.uint32(len(branch) - 1)
+    for row in range(start, stop):
+        counts[branch[min(np.uint32(codes[row, feature]), last)]] += 1
+
+
+@compiled
 def scatter_nodes(
     rows: RowArrays,
     starts: Places,
@@ -71,29 +52,28 @@ def scatter_nodes(
     places: Places,
     target: RowArrays,
 ) -> None:
-    """`scatter` the rows of each node; `places` has an entry for each child, where its rows begin, and moves on.
+    """Copy the rows of each node to its children in `target`.
 
-    `branch` is `Children.table`.
+    `places` has an entry for each child, where its next row goes, and moves on; `branch` is `Children.table`.
     """
+    codes, prob, label, weight = rows
+    to_codes, to_prob, to_label, to_weight = target
+    last = np.uint32(len(branch) - 1)
     for node in range(len(starts)):
-        first, stop = children.first[node], children.stop[node]
+        feature, first, stop = children.feature[node], children.first[node], children.stop[node]
+        own = places[first:stop]
         fill_table(branch, children.code[first:stop])
-        scatter(rows, starts[node], stops[node], children.feature[node], branch, places[first:stop], target)
-        clear_table(branch, children.code[first:stop])
-
-
-@compiled
-def copy_ranges(rows: RowArrays, starts: Places, stops: Places, target: RowArrays) -> None:
-    """Copy these ranges of rows to the same places of `target`."""
-    for node in range(len(starts)):
-        # Row by row: an assignment of slices takes a second longer to compile, for its errors.
         for row in range(starts[node], stops[node]):
-            for column in range(rows.codes.shape[1]):
-                target.codes[row, column] = rows.codes[row, column]
-            target.prob[row] = rows.prob[row]
-            target.label[row] = rows.label[row]
-            if len(rows.weight):
-                target.weight[row] = rows.weight[row]
+            at = branch[min(np.uint32(codes[row, feature]), last)]
+            to = own[at]
+            own[at] = to + 1
+            for column in range(codes.shape[1]):
+                to_codes[to, column] = codes[row, column]
+            to_prob[to] = prob[row]
+            to_label[to] = label[row]
+            if len(weight):
+                to_weight[to] = weight[row]
+        clear_table(branch, children.code[first:stop])
 
 
 @compiled
@@ -116,26 +96,6 @@ def apply_step(link: int, p: float, step: float) -> float:
 
 
 @compiled
-def set_leaves(prob: FloatArray, starts: Places, stops: Places, patterns: FloatArray, link: int) -> None:
-    """Calibrate the rows of each leaf by its pattern."""
-    steps = steps_of(patterns, link)
-    for leaf in range(len(starts)):
-        for row in range(starts[leaf], stops[leaf]):
-            prob[row] = apply_step(link, prob[row], steps[leaf])
-
-
-@compiled
-def set_branches(
-    rows: RowArrays, start: int, stop: int, feature: int, branch: Table, patterns: FloatArray, link: int
-) -> None:
-    """Calibrate the rows of one node by the patterns of their branches; no row moves."""
-    steps, last = steps_of(patterns, link), np.uint32(len(branch) - 1)
-    for row in range(start, stop):
-        at = branch[min(np.uint32(rows.codes[row, feature]), last)]
-        rows.prob[row] = apply_step(link, rows.prob[row], steps[at])
-
-
-@compiled
 def set_branches_of_nodes(
     rows: RowArrays,
     starts: Places,
@@ -145,11 +105,18 @@ def set_branches_of_nodes(
     patterns: FloatArray,
     link: int,
 ) -> None:
-    """`set_branches` for each node; `patterns` has an entry for each child, and `branch` is `Children.table`."""
+    """Calibrate the rows of each node by the patterns of their branches; no row moves.
+
+    `patterns` has an entry for each child, and `branch` is `Children.table`.
+    """
+    steps, last = steps_of(patterns, link), np.uint32(len(branch) - 1)
     for node in range(len(starts)):
-        first, stop = children.first[node], children.stop[node]
+        feature, first, stop = children.feature[node], children.first[node], children.stop[node]
+        own = steps[first:stop]
         fill_table(branch, children.code[first:stop])
-        set_branches(rows, starts[node], stops[node], children.feature[node], branch, patterns[first:stop], link)
+        for row in range(starts[node], stops[node]):
+            at = branch[min(np.uint32(rows.codes[row, feature]), last)]
+            rows.prob[row] = apply_step(link, rows.prob[row], own[at])
         clear_table(branch, children.code[first:stop])
 
 
