@@ -14,7 +14,10 @@ import calcli
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support.differences import pytest_terminal_summary  # noqa: E402, F401 a hook of pytest
-from tests.support.drawing import draw_examples  # noqa: E402 only now are assertions rewritten
+from tests.support.drawing import (  # noqa: E402 only now are assertions rewritten
+    draw_examples,
+    pytest_runtest_setup,  # noqa: F401 a hook of pytest
+)
 from tests.support.samples import parquet_of_clicks  # noqa: E402
 from tests.support.thrift import (  # noqa: E402 three are hooks of pytest
     pytest_collection,  # noqa: F401

@@ -27,10 +27,10 @@ def test_a_schema_is_one(schema: jsonschema.Draft202012Validator) -> None:
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables, a calibrator and a report of before; to be copied."""
     with chdir(tmp_path_factory.mktemp("tables")):
-        breeds(600).write_csv("breeds.csv")
-        clicks(800).write_parquet("train.parquet")
+        breeds(300).write_csv("breeds.csv")
+        clicks(300).write_parquet("train.parquet")
         assert main(["fit", "-q", "train.parquet", "--method", "platt", "-o", "m"]) == 0
-        clicks(800, seed=1).with_columns(prob=1 / (1 + (-pl.col("logit")).exp())).write_parquet("test.parquet")
+        clicks(300, seed=1).with_columns(prob=1 / (1 + (-pl.col("logit")).exp())).write_parquet("test.parquet")
         Path("old.json").write_text(json.dumps(calcli.evaluate("test.parquet", scores=("again=prob",)).to_json()))
         return Path.cwd()
 

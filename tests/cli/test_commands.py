@@ -301,7 +301,7 @@ def test_catalogs(run: Run) -> None:
 def test_threads_are_limited_before_anything_heavy_is_imported(here: Path) -> None:
     code = (
         "from calcli.cli.main import main\n"
-        "main(['evaluate', 'test.csv', '--threads', '3', '--format', 'csv'])\n"
+        "main(['apply', 'train.platt', 'test.csv', '-o', 'out.csv', '--threads', '3', '-q'])\n"
         "import os, polars\n"
         "print(polars.thread_pool_size(), os.environ['OMP_NUM_THREADS'], os.environ['NUMBA_NUM_THREADS'])\n"
     )

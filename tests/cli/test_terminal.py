@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-from tests.support.shell import ESCAPE, environment, on_terminal
+from calcli.cli.main import main
+from tests.support.shell import ESCAPE, on_terminal
 
 pty = pytest.importorskip("pty")
 
@@ -17,7 +18,7 @@ FIT = ("fit", "train.parquet", "-m", "platt", "-o", "kept")
 
 
 def test_fit_has_a_bar_and_colours(here: Path) -> None:
-    code, seen = on_terminal(*FIT, cwd=here, own_process=True)
+    code, seen = on_terminal(*FIT, cwd=here)
     assert code == 0
     assert "checking platt on held-out rows" in seen
     assert f"{ESCAPE}32mlowers the log-loss" in seen
@@ -73,20 +74,18 @@ def test_a_terminal_is_no_table(here: Path) -> None:
     assert on_terminal("fit", cwd=here)[0] == 2
 
 
-def test_each_stream_is_asked_for_itself(here: Path) -> None:
+def test_each_stream_is_asked_for_itself(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """stderr into a file has no colours although stdout is a terminal."""
     ours, theirs = pty.openpty()
-    with (here / "said").open("w") as said:
-        done = subprocess.run(
-            [sys.executable, "-m", "calcli", *FIT],
-            cwd=here,
-            env=environment(TERM="xterm-256color"),
-            stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=said,
-            check=False,
-        )
-    os.close(theirs)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with (
+        (here / "said").open("w") as said,
+        os.fdopen(theirs, "w") as terminal,
+        patch.multiple(sys, stdout=terminal, stderr=said),
+    ):
+        code = main(FIT)
     os.close(ours)
-    assert done.returncode == 0
-    assert ESCAPE not in (here / "said").read_text()
+    assert code == 0
+    text = (here / "said").read_text()
+    assert "log-loss" in text
+    assert ESCAPE not in text

@@ -331,7 +331,9 @@ def _with_tables(engine: Engine, made: list[str], query: str) -> pl.DataFrame:
             engine.execute(f"DROP TABLE IF EXISTS {quoted(f'calibrated_{one}', DIALECTS[engine.dialect])}")
 
 
-@pytest.mark.parametrize("name", ["mbct-many-joined", "mbct-linear", "mbct-classes"])
+@pytest.mark.parametrize(
+    "name", ["mbct-many-joined", "mbct-linear", pytest.param("mbct-classes", marks=pytest.mark.slow)]
+)
 def test_tables_beside_the_query_give_the_same(
     engine: Engine, name: str, loaded: Callable[[Engine, str], Loaded], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -177,8 +177,10 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("method", "array", "way"), REFUSED)
-def test_numbers_that_the_method_does_not_hold(method: str, array: str, way: str, here: Path) -> None:
-    calcli.fit("train.parquet", method=method, output="whole", holdout="none")
+def test_numbers_that_the_method_does_not_hold(
+    method: str, array: str, way: str, here: Path, fit_once: Callable[..., None]
+) -> None:
+    fit_once("train.parquet", method=method, output="whole", holdout="none")
     whole = store.read("whole")
     arrays = {**whole.state.arrays}
     arrays[f"method/{array}"] = WAYS[way](np.asarray(arrays[f"method/{array}"]))

@@ -26,6 +26,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the library's own
 
 METHODS = [row.name for row in catalog.specs() if row.closed_form and not row.needs_features]
+OF_CLASSES = ("identity", "dirichlet", "isotonic", "spline", "venn-abers")
 
 
 def assert_same(table: pl.DataFrame, *, float32: bool = False) -> None:
@@ -47,10 +48,16 @@ def assert_same(table: pl.DataFrame, *, float32: bool = False) -> None:
     np.testing.assert_allclose(found, expected.to_numpy(), rtol=0, atol=1e-6 if float32 else 1e-12)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize(
+    ("classes", "method"),
+    [
+        *((2, method) for method in METHODS),
+        # Their terms are those of the formula, which is tried for each method; here a few stand for the operators.
+        *((4, name) if name in OF_CLASSES else pytest.param(4, name, marks=pytest.mark.slow) for name in METHODS),
+    ],
+)
 def test_each_method(here: Path, method: str, classes: int) -> None:
-    frame = clicks(600).select("label", "logit") if classes == 2 else breeds(400)
+    frame = clicks(200).select("label", "logit") if classes == 2 else breeds(200)
     calcli.fit(frame, method=method, output="kept", holdout="none")
     assert_same(unseen([name for name in frame.columns if name != "label"], rows=150))
 
@@ -65,8 +72,16 @@ FEATURED = {
 }
 
 
-@pytest.mark.parametrize("method", FEATURED)
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(
+    ("classes", "method"),
+    [
+        *((2, method) for method in FEATURED),
+        *(
+            (3, name) if name in ("mbct", "boost") else pytest.param(3, name, marks=pytest.mark.slow)
+            for name in FEATURED
+        ),
+    ],
+)
 def test_features_too(here: Path, method: str, classes: int) -> None:
     """Missing values, levels that were never seen, infinite numbers."""
     calcli.fit(visits(800, classes), method=method, params=FEATURED[method], output="kept", holdout="none")

@@ -30,8 +30,7 @@ def fitted(here: Path, fit_once: Callable[..., None]) -> Path:
     return here
 
 
-@pytest.mark.parametrize("kind", ASKED)
-@pytest.mark.parametrize("scale", ["prob", "logit"])
+@pytest.mark.parametrize(("kind", "scale"), [*((kind, "prob") for kind in ASKED), (next(iter(ASKED)), "logit")])
 def test_sql_decides_as_apply_does(kind: str, scale: Any, fitted: Path) -> None:
     calcli.decide(clicks(seed=1), artifact="m", output="p", **ASKED[kind])
     table = clicks(300, seed=2).with_columns(

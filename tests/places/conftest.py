@@ -76,6 +76,9 @@ def site() -> Iterator[Web]:
 @pytest.fixture(scope="module", params=["postgresql", "sqlite", "duckdb"])
 def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a database of each kind."""
+    if request.param == "postgresql":
+        yield request.getfixturevalue("postgres")
+        return
     with ExitStack() as stack:
         yield databases(stack, tmp_path_factory.mktemp("database"), request.param)
 

@@ -1,7 +1,10 @@
-"""How Hypothesis draws examples: the same ones in each run, or with ``CALCLI_FUZZ=N`` so many others.
+"""How much tests draw.
 
-A run draws the first 20 for each law; with ``CALCLI_EXAMPLES=50``, as CI has it, it draws more of the same. A law whose
-examples cost more or less than most asks for `examples` of its own, of which there are more in the same proportion.
+Hypothesis draws the same examples in each run, or with ``CALCLI_FUZZ=N`` so many others. A run draws the first 20 for
+each law; with ``CALCLI_EXAMPLES=50``, as CI has it, it draws more of the same. A law whose examples cost more or less
+than most asks for `examples` of its own, of which there are more in the same proportion.
+
+The tests of calibration in a report draw a tenth of the tables.
 """
 
 from __future__ import annotations
@@ -9,7 +12,14 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from calcli.metrics import diagnosis, joint_test
+
+DRAWS = joint_test.DRAWS, diagnosis.DRAWS
+FEWER = 199, 99
+"""So many draws and the rows themselves make a test of 5 % that is exact, as more do (Dwass 1957)."""
 
 USUAL = 20
 
@@ -38,6 +48,16 @@ def draw_examples() -> None:
             # Constants of our code are not drawn: they would be those of the modules that a process has imported by
             # then, so that examples would depend on which tests it has run before.
             providers.is_local_module_file = lambda _: False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let reports draw fewer tables, which is a third of what it costs to measure a few hundred rows.
+
+    The tests of metrics, and the slow ones, draw what users do.
+    """
+    all_of_them = item.nodeid.startswith("tests/metrics/") or item.get_closest_marker("slow") is not None
+    joint_test.DRAWS, diagnosis.DRAWS = DRAWS if all_of_them else FEWER
 
 
 def _others() -> str | None:

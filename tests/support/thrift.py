@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from calcli.metrics.diagnosis import Diagnosis
     from calcli.metrics.joint_test import GapSums
 
-GRAPHS = ("tests/methods/graphs/", "tests/models/test_edges.py", "tests/methods/test_units.py", "tests/test_extras.py")
+GRAPHS = (
+    *("tests/methods/graphs/", "tests/models/test_edges.py", "tests/methods/test_units.py", "tests/test_extras.py"),
+    "tests/verbs/test_forged.py",
+)
 """Tests that import PyTorch and torch-geometric, which takes seconds."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
@@ -362,7 +362,6 @@ def assert_same(one: Loaded, two: Loaded) -> None:
         assert column.values.dtype == other.values.dtype
 
 
-@settings(max_examples=40)
 @given(st.lists(st.integers(1, 30), max_size=8), st.integers(0, 3), st.booleans())
 def test_it_does_not_matter_where_chunks_end(sizes: list[int], seed: int, spoil: bool) -> None:
     frame = ordinary(80, seed).with_columns(w=pl.lit(2.0))

@@ -260,6 +260,7 @@ def test_a_million_dates_are_enough_and_no_value_is_looked_for_to_the_end(
     assert found == {"x": features.TIME, "y": features.TIME, "e": features.ID, "k": features.ID}
 
 
+@pytest.mark.slow
 def test_the_memory_for_columns_of_integers_grows_no_faster_than_their_number(tmp_path: Path) -> None:
     """A query with a distinct count for each of 3,000 columns took 3 GB."""
     one_hot = {

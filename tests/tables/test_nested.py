@@ -146,7 +146,7 @@ def test_the_classes_in_one_nested_column_are_read_as_columns_are(
     expected = load(flat, bind(flat, features=False), features=False).batch
     frame = pl.DataFrame({"label": LABEL, "prediction": [float(one) for one in LABEL], name: values})
     flags = Flags() if name == "probability" else Flags(prob=name)
-    for suffix in ("parquet", "ndjson", "ipc"):
+    for suffix in ("parquet", "ndjson", "ipc") if name == "probs" else ("parquet",):
         with open_source(put(tmp_path / f"a.{suffix}", frame)) as source:
             binding = bind(source, flags)
             found = load(source, binding, features=False).batch

@@ -93,7 +93,7 @@ def test_a_text_among_the_numbers_is_named_as_one(tmp_path: Path, descending: bo
 def test_held_out_rows_have_no_part_in_the_curve() -> None:
     """On labels that are drawn by chance nothing is better than the base rate: a curve that saw them would be."""
     gains = []
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         table = TABLE[:300].with_columns(label=pl.Series(rng.permutation(LABEL[:300])))
         asked: dict[str, Any] = {"method": "temperature", "holdout": "cv:2", "metrics": ("nll",)}

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calcli.errors import DataError
@@ -119,7 +119,6 @@ def test_a_number_of_python_is_found_wherever_the_chunks_end(tmp_path: Path, chu
             assert not spool.has_constants(put_text(tmp_path / "a", f"{text}null}}"))
 
 
-@settings(max_examples=100)
 @given(record=RECORDS, keep=st.sets(NAMES, max_size=3), indent=st.sampled_from([None, 1]), ascii_only=st.booleans())
 def test_a_record_keeps_what_it_had(record: dict[str, Any], keep: set[str], indent: int, ascii_only: bool) -> None:
     text = json.dumps(record, indent=indent, ensure_ascii=ascii_only)
@@ -127,7 +126,6 @@ def test_a_record_keeps_what_it_had(record: dict[str, Any], keep: set[str], inde
     assert json.loads(cut(text, keep | {"a"})) == wanted
 
 
-@settings(max_examples=60)
 @given(rows=st.lists(RECORDS, min_size=1, max_size=5), block=st.integers(1, 40), keep=st.none() | st.sets(NAMES))
 def test_records_pass_with_one_key_more(
     tmp_path_factory, rows: list[dict[str, Any]], block: int, keep: set[str] | None

@@ -49,9 +49,12 @@ def numbers(report: Report, rows_of_each: int = 1) -> dict[str, object]:
     return {"scores": scores, **{name: whole[name] for name in kept}}
 
 
-@pytest.mark.parametrize("method", ["platt", "isotonic", "spline", "effects", "auto"])
+@pytest.mark.parametrize(
+    "method", ["platt", "isotonic", "spline", "effects", pytest.param("auto", marks=pytest.mark.slow)]
+)
 def test_a_fit_is_that_of_two_weighted_rows_for_each(method: str) -> None:
-    ours, own = calcli.fit(SOFT, method=method, **COLUMNS), calcli.fit(HALVES, method=method, **BY_ROW)
+    asked: dict[str, Any] = {"method": method, "holdout": "cv:2"}
+    ours, own = calcli.fit(SOFT, **asked, **COLUMNS), calcli.fit(HALVES, **asked, **BY_ROW)
     for name, array in own.model.calibrator.state.arrays.items():
         np.testing.assert_array_equal(ours.model.calibrator.state.arrays[name], array)
     assert numbers(ours.report) == numbers(own.report)
@@ -59,7 +62,7 @@ def test_a_fit_is_that_of_two_weighted_rows_for_each(method: str) -> None:
 
 
 def test_a_report_is_that_of_two_weighted_rows_for_each() -> None:
-    asked: dict[str, Any] = {"by": ("place",), "metrics": ("all",), "bootstrap": 20, "clusters_from": "place"}
+    asked: dict[str, Any] = {"by": ("place",), "metrics": ("all",), "bootstrap": 5, "clusters_from": "place"}
     ours = calcli.evaluate(SOFT, **asked)
     assert numbers(ours) == numbers(calcli.evaluate(HALVES, weight="half", resample_by="row", **asked), 2)
     weighed = calcli.evaluate(SOFT, weight="w", **asked)
@@ -125,8 +128,15 @@ def test_a_picture_is_that_of_two_weighted_rows_for_each() -> None:
     assert one.diagnosis != other.diagnosis  # it knows which two rows are one
 
 
-@pytest.mark.parametrize("kind", ["reliability", "corp", "smooth", "rejection"])
-@pytest.mark.parametrize("more", [{"binning": "mass"}, {"by": ("place",)}, {"weight": "w"}])
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("reliability", {"binning": "mass"}),
+        ("reliability", {"by": ("place",)}),
+        ("corp", {"by": ("place",)}),
+        *((kind, {"weight": "w"}) for kind in ("reliability", "corp", "smooth", "rejection")),
+    ],
+)
 def test_the_band_of_a_calibrated_score_is_that_of_as_many_rows_with_hard_labels(
     kind: str, more: dict[str, Any]
 ) -> None:

@@ -316,7 +316,6 @@ def test_the_last_row_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert source.schema == {"x": pl.Float64, "y": pl.String}
 
 
-@settings(max_examples=100)
 @given(st.lists(st.sampled_from(["1", "2.5", "007", "true", "x", *MISSING]) | st.none(), min_size=1, max_size=8))
 def test_it_does_not_matter_where_chunks_end(values: list[str | None]) -> None:
     whole = pl.LazyFrame({"x": values}, schema={"x": pl.String})

@@ -231,15 +231,15 @@ def test_a_key_of_two_types_is_refused_only_if_it_is_used(fitted: Path) -> None:
 
 def test_a_feature_of_two_types_is_refused_with_its_line(here: Path) -> None:
     frame = clicks(300)
-    calcli.fit(frame, method="mbct", flags=calcli.Flags(features=("age",)), output="m")
+    calcli.fit(frame, method="effects", flags=calcli.Flags(features=("age",)), output="m", holdout="none")
     lines = frame.select("logit", "age", "w", "label").write_ndjson().splitlines()
     Path("in.jsonl").write_text("\n".join([*lines, '{"logit":1,"age":"unknown","label":1}']))
     words = r"in.jsonl mixes types: 'age' is a number in line 1, text in line 301"
     with pytest.raises(DataError, match=words):
         calcli.apply("m", "in.jsonl", "out.jsonl")
     with pytest.raises(DataError, match=words):
-        calcli.fit("in.jsonl", method="mbct", flags=calcli.Flags(features=("age",)))
-    calcli.fit("in.jsonl", method="mbct", output="without")
+        calcli.fit("in.jsonl", method="effects", flags=calcli.Flags(features=("age",)))
+    calcli.fit("in.jsonl", method="effects", output="without", holdout="none")
     binding = calcli.load("without").binding
     assert [feature.name for feature in binding.features] == ["w"]
     assert ("age", "it mixes types") in [(gone.column, gone.reason) for gone in binding.dropped]

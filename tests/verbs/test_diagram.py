@@ -28,7 +28,7 @@ def fitted(here: Path, fit_once: Callable[..., None]) -> Path:
     return here
 
 
-@pytest.mark.parametrize(("flags", "bins"), [((), 15), (("--bins", "9"), 9), (("--bins", "auto"), 13)])
+@pytest.mark.parametrize(("flags", "bins"), [((), 15), (("--bins", "auto"), 13)])
 def test_the_ece_of_a_picture_is_that_of_the_report(
     here: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], bins: int
 ) -> None:
@@ -164,13 +164,15 @@ def test_each_class_is_against_the_rest(fitted: Path) -> None:
 # Files
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", [pytest.param(form, marks=pytest.mark.slow) if form == "pdf" else form for form in FORMS]
+)
 def test_each_kind_of_file(form: str, fitted: Path) -> None:
     calcli.diagram("test.parquet", artifacts=("m",), output=f"x.{form.upper()}")
     begin = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "html": b"<!DOCTYPE html>"}[form]
     content = Path(f"x.{form.upper()}").read_bytes()
     assert content.startswith(begin)
-    if form == "svg":  # with a name that does not say it
+    if form == "html":  # with a name that does not say it
         calcli.diagram("test.parquet", artifacts=("m",), output="named", output_format=form)
         assert Path("named").read_bytes() == content
     assert not [path for path in fitted.iterdir() if path.name.startswith(".")]
@@ -244,15 +246,15 @@ def test_weights_add_up_to_the_effective_number_of_rows(here: Path) -> None:
     assert found.data.weight_sum == pytest.approx(effective, rel=1e-7)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
 @pytest.mark.parametrize("kind", ["reliability", "smooth", "rejection"])
-def test_the_scale_of_weights_does_not_matter(scale: float, kind: Any, here: Path) -> None:
-    frame = clicks()
+def test_the_scale_of_weights_does_not_matter(kind: Any) -> None:
+    frame = clicks(300)
     flags = calcli.Flags(weight="w")
     plain = calcli.diagram(frame, flags=flags, kind=kind).curves[0]
-    scaled = calcli.diagram(frame.with_columns(pl.col("w") * scale), flags=flags, kind=kind).curves[0]
-    for one, other in zip(plain.points, scaled.points, strict=True):
-        assert (one.n, one.y, one.lo, one.hi) == pytest.approx((other.n, other.y, other.lo, other.hi), rel=1e-6)
+    for scale in (1e-200, 1e200):
+        scaled = calcli.diagram(frame.with_columns(pl.col("w") * scale), flags=flags, kind=kind).curves[0]
+        for one, other in zip(plain.points, scaled.points, strict=True):
+            assert (one.n, one.y, one.lo, one.hi) == pytest.approx((other.n, other.y, other.lo, other.hi), rel=1e-6)
 
 
 def test_bad_rows_are_refused_or_left_out(here: Path) -> None:
@@ -266,8 +268,8 @@ def test_bad_rows_are_refused_or_left_out(here: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["reliability", "smooth", "rejection"])
 def test_how_the_rows_come_in_chunks_does_not_matter(kind: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = clicks(30_000)
-    frame.write_parquet("one.parquet", row_group_size=30_000)
+    frame = clicks(10_000)
+    frame.write_parquet("one.parquet", row_group_size=10_000)
     frame.write_parquet("many.parquet", row_group_size=500)
     one, many = (calcli.diagram(path, kind=kind).curves[0] for path in ("one.parquet", "many.parquet"))
     np.testing.assert_allclose([point.y for point in one.points], [point.y for point in many.points], rtol=1e-9)

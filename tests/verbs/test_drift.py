@@ -63,14 +63,14 @@ def test_residuals_of_the_fit_are_those_of_rows_that_were_held_out(kept: Path) -
 def test_a_shift_is_found_and_dated(kept: Path) -> None:
     asked(night(1000, 99))
     learned("kept.drift.json")
-    for place in range(1, 31):
-        found = asked(night(1000, place, 0.3 if place > 14 else 0.0))
+    for place in range(1, 21):
+        found = asked(night(1000, place, 0.3 if place > 4 else 0.0))
         assert found["nights"] == LEARNED + place
         if found["drifted"]:
             break
         assert found["since"] is None
-    assert 15 <= place <= 22
-    assert abs(found["since"] - LEARNED - 15) <= 1
+    assert 5 <= place <= 12
+    assert abs(found["since"] - LEARNED - 5) <= 1
     assert found["what"] == "the predictions are too low"
     state = json.loads(Path("kept.drift.json").read_text())
     assert state["schema"] == "calcli.drift/3"

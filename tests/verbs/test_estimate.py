@@ -538,13 +538,14 @@ def test_moved_features_are_told_from_moved_rates(platt: Path) -> None:
         calcli.estimate(rows, prior_shift="estimate")
 
 
-def test_an_artifact_that_was_off_at_its_fit_is_said_to_be(tmp_path: Path) -> None:
+def test_an_artifact_that_was_off_at_its_fit_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calcli.verbs.promised._DRAWS", 4)  # of the intervals of what is promised
     rng = np.random.default_rng(5)
     truth = rng.choice(3, 3000, p=[0.2, 0.3, 0.5])
     frame = pl.DataFrame({f"logit_{k}": 2.0 * (truth == k) + rng.normal(size=3000) for k in range(3)})
     frame = frame.with_columns(label=pl.Series(truth))  # the scores take all classes for equally frequent
     for method, codes in (("temperature", ["off-at-fit"]), ("vector", [])):
-        calcli.fit(frame, method=method, output=tmp_path / method)
+        calcli.fit(frame, method=method, output=tmp_path / method, holdout="cv:2")
         more = calcli.estimate(frame.drop("label"), artifact=tmp_path / method, prior_shift="estimate")
         assert [one.code for one in more.warnings] == codes
         promised = calcli.estimate(frame.drop("label"), artifact=tmp_path / method)

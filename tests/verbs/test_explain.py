@@ -54,7 +54,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("method", QUICK)
 def test_the_base_and_what_columns_add_are_the_difference_of_log_odds(place: Path, method: str) -> None:
-    rows = visits(25, seed=1)
+    rows = visits(10, seed=1)
     found = calcli.explain(place / method, rows)
     raw, calibrated = rows["logit"].to_numpy(), calcli.load(place / method).predict(rows)
     np.testing.assert_allclose(found.base + found.values.sum(axis=1), log_odds(calibrated) - raw, atol=1e-6)
@@ -86,7 +86,7 @@ def test_with_the_classes_the_other_way_round_every_column_adds_the_opposite(tmp
     np.testing.assert_allclose(found[1].values, -found[-1].values, atol=1e-6)
 
 
-@pytest.mark.parametrize("method", ["boost", "mbct"])
+@pytest.mark.parametrize("method", ["boost", pytest.param("mbct", marks=pytest.mark.slow)])
 def test_a_row_is_explained_with_its_values(
     place: Path, method: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kept")
     for method, params in FITS.items():
         calcli.fit(rows(), method=method, params=params, output=folder / method, holdout="none")
-    told = {"epochs": 30, "margin": 0, "rate": 0.01, "lambda": 0}
+    told = {"epochs": 2, "margin": 0, "rate": 0.01, "lambda": 0}
     for relation, more in (("knn:east,north", {}), ("edges", {"sides": SideFiles(edges=streets(villages(400, 0), 0))})):
         params = {**told, "relation": relation}
         output = folder / relation[:5]

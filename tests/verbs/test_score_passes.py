@@ -32,8 +32,15 @@ def both_ways(monkeypatch: pytest.MonkeyPatch, frame: pl.DataFrame, **how: objec
     return held, calcli.evaluate(chunked(frame), **how)
 
 
-@pytest.mark.parametrize("weight", [None, "w"])
-@pytest.mark.parametrize("rows", [2000, 5000])
+@pytest.mark.parametrize(
+    ("rows", "weight"),
+    [
+        (2000, "w"),
+        (5000, None),
+        pytest.param(2000, None, marks=pytest.mark.slow),
+        pytest.param(5000, "w", marks=pytest.mark.slow),
+    ],
+)
 def test_sums_say_what_held_rows_say(here: Path, monkeypatch, rows: int, weight: str | None) -> None:
     calcli.fit("train.parquet", method="isotonic", output="m")
     frame = clicks(rows, seed=1).with_columns(fine=1 / (1 + ((0.5 - pl.col("logit")) / 2).exp()))

@@ -53,12 +53,20 @@ def columns_of(name: str) -> dict[str, str]:
 
 CASES: dict[str, dict[str, Any]] = {
     "platt": {"method": "platt", "weight": "w", "ignore": ("user",)},
-    "auto": {"method": "auto", "simple": True, "features": ()},
+    "auto": {"method": "auto", "simple": True, "features": (), "holdout": "cv:2"},
     "effects": {"method": "effects", "resample_by": "user", "features": ("f",), "holdout": "cv:3"},
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An artifact of the three labels; read only."""
+    path = tmp_path_factory.mktemp("labels") / "all"
+    calcli.fit(table(), multi=MULTI, method="platt", features=(), output=path)
+    return path
+
+
+@pytest.mark.parametrize("case", ["platt", "effects", pytest.param("auto", marks=pytest.mark.slow)])
 def test_one_run_for_each(case: str, tmp_path: Path) -> None:
     frame, asked = table(), CASES[case]
     fitted = calcli.fit(frame, multi=MULTI, output=tmp_path / "all", **asked)
@@ -88,15 +96,14 @@ def test_one_run_for_each(case: str, tmp_path: Path) -> None:
             assert {m: v["value"] for m, v in entry["metrics"].items()} == {m: v.value for m, v in row.metrics.items()}
 
 
-def test_measured_as_one_by_one_and_corrected_as_groups(tmp_path: Path) -> None:
-    calcli.fit(table(), multi=MULTI, method="platt", features=(), output=tmp_path / "all")
+def test_measured_as_one_by_one_and_corrected_as_groups(kept: Path) -> None:
     frame = table(seed=1)
-    whole = calcli.evaluate(frame, artifacts=(str(tmp_path / "all"),), bootstrap=20)
-    assert whole == calcli.evaluate(frame, artifacts=(str(tmp_path / "all"),), bootstrap=20, multi=MULTI)
+    whole = calcli.evaluate(frame, artifacts=(str(kept),), bootstrap=20)
+    assert whole == calcli.evaluate(frame, artifacts=(str(kept),), bootstrap=20, multi=MULTI)
     for name in NAMES:
         rows = alone(frame, name).with_columns(pl.lit("x").alias("all rows"))
         alone_in: dict[str, Any] = {"by": ("all rows",), "ignore": ("all rows",)}
-        one = calcli.evaluate(rows, artifacts=(f"{tmp_path / 'all'}#{name}",), bootstrap=20, **alone_in)
+        one = calcli.evaluate(rows, artifacts=(f"{kept}#{name}",), bootstrap=20, **alone_in)
         of_label = [entry for entry in whole.groups if entry["group"] == name]
         for entry, row, group in zip(of_label, one.scores, one.groups, strict=True):
             assert entry["metrics"] == {metric: asdict(value) for metric, value in row.metrics.items()}
@@ -130,7 +137,7 @@ def test_missing_labels_are_counted_by_label() -> None:
     assert f"rows without a label are left out for that label alone: {missing} without 'label_spam'" in said.notes
 
 
-def test_bad_scores_are_null_for_their_label_alone(tmp_path: Path) -> None:
+def test_bad_scores_are_null_for_their_label_alone() -> None:
     model = calcli.fit(table(), multi=MULTI, method="platt", features=()).model
     frame = table().with_columns(pl.when(pl.int_range(ROWS) != 3).then(pl.col("score_threat")).alias("score_threat"))
     assert model is not None
@@ -267,10 +274,9 @@ def test_guard_keeps_all_or_none(tmp_path: Path) -> None:
     "params",
     [{}, {"labels": []}, {"labels": ["a", "a", "b"]}, {"labels": ["a"] * 9}, {"labels": 3}, {"labels": ["a", "b"]}],
 )
-def test_forged(params: Any, tmp_path: Path) -> None:
+def test_forged(params: Any, kept: Path, tmp_path: Path) -> None:
     """Artifacts whose hashes are right, and whose labels have other calibrators or none."""
-    calcli.fit(table(), multi=MULTI, method="platt", features=(), output=tmp_path / "all")
-    whole = store.read(tmp_path / "all")
+    whole = store.read(kept)
     blobs = dict(whole.state.blobs)
     if params.get("labels") == ["a", "b"]:  # with the calibrator of a policy, or with bytes that are damaged
         blobs["1/manifest.json"] = blobs["1/manifest.json"].replace(b'"calibrator"', b'"policy"')

@@ -122,7 +122,7 @@ def test_the_rejection_curves(kept: Path) -> None:
     assert (first["x"], first["n"], first["y"]) == (0.0, 300.0, pytest.approx(report.value("binary", "error")))
 
 
-@pytest.mark.parametrize("task", ["binary", "regression"])
+@pytest.mark.parametrize("task", [pytest.param("binary", marks=pytest.mark.slow), "regression"])
 def test_the_picture(task: str, kept: Path, tmp_path: Path) -> None:
     """One line for each order, an oracle once; of amounts the error as a share of what it was."""
     named = [f"{name}={kept / task}" for name in ("one", "two")]
@@ -131,8 +131,11 @@ def test_the_picture(task: str, kept: Path, tmp_path: Path) -> None:
     for name in ("one by total", "one by knowledge", "one.single by total", "two by total", "an oracle"):
         assert text.count(f"{name}:") == 1
     assert ("relative RMSE" if task == "regression" else "error rate") + " of the rows kept" in text
+
+
+def test_a_picture_is_an_image(kept: Path) -> None:
     with pytest.raises(UsageError, match=r"unknown suffix for an image; known are \.png"):
-        evaluated(table(task, seed=9), kept / task, output="x.html")
+        evaluated(table("binary", seed=9), kept / "binary", output="x.html")
 
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
@@ -140,9 +143,9 @@ def test_replicates_are_tables_of_the_drawn_rows(task: str, kept: Path) -> None:
     """The same counts as weights of a table give every metric of a replicate, and the interval is their quantiles."""
     rows, strange = table(task, seed=9), features(40, seed=3)
     names = [str(kept / task), f"other={kept / task}"]
-    report = evaluated(rows, *names, ood=strange, bootstrap=40, seed=5)
+    report = evaluated(rows, *names, ood=strange, bootstrap=12, seed=5)
     drawn = []
-    for replicate in range(40):
+    for replicate in range(12):
         rng = stream(5, "bootstrap", replicate)
         counts = np.bincount(rng.integers(0, len(rows), len(rows)), minlength=len(rows)).astype(float)
         outside = strange[rng.integers(0, 40, 40).tolist()]

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +33,17 @@ def payloads(path: Path) -> dict[str, bytes]:
     return {entry.name: entry.read_bytes() for entry in path.iterdir() if entry.name.startswith("state-")}
 
 
-@pytest.mark.parametrize("kind", ["sglb", "sgb", "virtual"])
-@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+@pytest.mark.parametrize(
+    ("task", "kind"),
+    [
+        *(("binary", kind) for kind in ("sglb", "sgb", "virtual")),
+        *((task, "sglb") for task in ("multiclass", "regression")),
+        *(
+            pytest.param(*both, marks=pytest.mark.slow)
+            for both in product(("multiclass", "regression"), ("sgb", "virtual"))
+        ),
+    ],
+)
 def test_what_was_trained_is_what_catboost_was_told(task: str, kind: str, tmp_path: Path) -> None:
     found = ensemble(task, tmp_path / "e", ensemble=kind)
     kept = load_ensemble(tmp_path / "e").ensemble
@@ -81,7 +91,14 @@ def test_strings_and_nulls_are_what_catboost_makes_of_them() -> None:
 
 
 def test_the_same_fit_has_the_same_bytes(tmp_path: Path) -> None:
-    """In another process, which has done nothing else before."""
+    for name in ("once", "again"):
+        ensemble("multiclass", tmp_path / name)
+    assert payloads(tmp_path / "once") == payloads(tmp_path / "again")
+
+
+@pytest.mark.slow
+def test_another_process_fits_the_same_bytes(tmp_path: Path) -> None:
+    """One that has done nothing else before."""
     ensemble("multiclass", tmp_path / "here")
     code = (
         "from pathlib import Path; from tests.support.ensembles import ensemble\n"
@@ -155,7 +172,7 @@ def test_killed_without_warning(tmp_path: Path) -> None:
 
 def test_tuning_takes_the_least_log_loss_on_held_out_rows(tmp_path: Path) -> None:
     heard = Recorder()
-    request = EnsembleRequest(table("regression"), tmp_path / "e", members=2, trees=20, tune=True)
+    request = EnsembleRequest(table("regression"), tmp_path / "e", members=2, trees=8, tune=True)
     found = fit(request, heard)
     assert [(one.settings.learning_rate, one.settings.depth) for one in found.trials] == [
         (rate, depth) for rate in RATES for depth in DEPTHS
@@ -167,8 +184,8 @@ def test_tuning_takes_the_least_log_loss_on_held_out_rows(tmp_path: Path) -> Non
     assert facts["holdout"] == {"scheme": "0.2", "rows": 60, "refit_on_all": True}
     assert [one["nll"] for one in facts["trials"]] == [one.loss for one in found.trials]
     with pytest.raises(KeyboardInterrupt):
-        fit(EnsembleRequest(table("regression"), tmp_path / "f", members=2, trees=20, tune=True), Recorder("1 of 2"))
-    again = fit(EnsembleRequest(table("regression"), tmp_path / "f", members=2, trees=20, tune=True))
+        fit(EnsembleRequest(table("regression"), tmp_path / "f", members=2, trees=8, tune=True), Recorder("1 of 2"))
+    again = fit(EnsembleRequest(table("regression"), tmp_path / "f", members=2, trees=8, tune=True))
     assert [one.loss for one in again.trials] == [one.loss for one in found.trials]
     assert payloads(tmp_path / "e") == payloads(tmp_path / "f")
 

@@ -62,7 +62,7 @@ def test_the_unit_of_weights_changes_no_metric_and_no_curve(unit: float) -> None
     np.testing.assert_allclose(*map(numbers, curves), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("weight", [0.1, 1e308, 5e-324])
+@pytest.mark.parametrize("weight", [1e308, 5e-324])
 def test_equal_weights_are_no_weights(weight: float) -> None:
     equal = table().with_columns(w=pl.lit(weight))
     one, other = (calcli.fit(equal.drop("w"), method="beta"), calcli.fit(equal, method="beta", flags=WEIGHTED))
