@@ -125,7 +125,7 @@ OF_LEVEL = 1_000
 
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
-    rows, course = distinct(batch, seed), _Course.of(params, batch)
+    rows, course = _drawn(distinct(batch, seed)), _Course.of(params, batch)
     if params["rounds"] == "auto":
         splits = held_out_splits(rows)
         trials = _trials(rows, params, course, seed, splits)
@@ -134,7 +134,7 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
             return kept
     else:
         rounds = int(number(params, "rounds"))
-    rows = _telling(_drawn(rows))
+    rows = _telling(rows)
     boosting, start = _Boosting.of(params, course, rows, seed), _scaled(rows)
     model = boosting.train(rows, start, rounds) if rounds else None
     return _state(start, model, boosting, rows)
@@ -354,8 +354,8 @@ def _trials(rows: Batch, params: Params, course: _Course, seed: int, splits: Ite
     tried = list(splits)
 
     def work(split: Split) -> _Trial:
-        seen = _telling(distinct(rows.take(split.train), seed))
-        unseen = distinct(_with(rows, seen.features).take(split.test), seed)
+        seen = _telling(_drawn(distinct(rows.take(split.train), seed)))
+        unseen = _drawn(distinct(_with(rows, seen.features).take(split.test), seed))
         boosting = _Boosting.of(params, course, seen, seed)
         return _Trial.of(boosting, seen, unseen, {"thread_count": 1} if len(tried) > 1 else {})
 
