@@ -110,6 +110,10 @@ class Cells:
 
         `powers` are those of a; they and b are numbers, or have one for each cell.
         """
+        with np.errstate(over="ignore", invalid="ignore"):  # of a step that is far too long
+            return self._summands(powers, b)
+
+    def _summands(self, powers: Powers, b: FloatArray | float) -> tuple[FloatArray, ...]:
         m0, m2, m3, m4 = self.moments
         a, a2, a3, a4 = powers
         z = self.mean
@@ -139,7 +143,9 @@ Powers: TypeAlias = "tuple[FloatArray | float, ...]"
 
 
 def _powers(a: FloatArray | float) -> Powers:
-    return a, a * a / 2, a**3 / 6, a**4 / 24
+    a = np.asarray(a)[()]  # numbers of Python raise where numpy's become infinite, which makes Newton's method go back
+    with np.errstate(over="ignore"):
+        return a, a * a / 2, a**3 / 6, a**4 / 24
 
 
 @dataclass(frozen=True)

@@ -176,8 +176,13 @@ def test_folds_are_kept_as_the_mean_of_their_log_odds(classes: int) -> None:
     np.testing.assert_array_equal(one.predict(test), fitted(train, rounds=model.settings["rounds"]).predict(test))
 
 
-def test_chosen_by_given_folds_each_is_judged_by_rounds_that_the_others_prefer() -> None:
-    """Nothing is fitted again: the model of a split is a fit on its rows, and that of all rows is their mean."""
+def test_chosen_by_given_folds_each_is_judged_by_rounds_that_the_others_prefer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is fitted again: the model of a split is a fit on its rows, and that of all rows is their mean.
+
+    Of more rows than trees are grown on, both draw the same ones.
+    """
+    for name, value in (("MOST_ROWS", 1000), ("OF_LEVEL", 1), ("OF_CLASS", 1)):
+        monkeypatch.setattr(boost, name, value)
     train = shops(1500)
     splits = in_turn(np.arange(len(train)) % 5, 5)
     found = boost.choose(train, NO_SIDE_INPUTS, ROW.resolve({"rate": 0.3}), 0, splits)
@@ -202,7 +207,7 @@ def test_chosen_by_given_folds_each_is_judged_by_rounds_that_the_others_prefer()
 def test_a_model_of_few_rounds_is_the_beginning_of_one_of_many(classes: int) -> None:
     """Else the number of rounds would be chosen for other trees than those that are grown."""
     train = boost.distinct(shops(600, classes), 0)
-    course = boost._Course.of(ROW.resolve(), train)
+    course = boost._Course.of(ROW.resolve(), classes)
     boosting, start = boost._Boosting.of(ROW.resolve(), course, train, 0), alone(train)
     few, many = (boosting.train(train, start, rounds) for rounds in (20, 260))
     assert few is not None
@@ -292,6 +297,8 @@ def test_of_very_many_rows_the_heaviest_and_the_first_stand_for_all(monkeypatch:
     monkeypatch.setattr(boost, "MOST_ROWS", 1000)
     assert boost._drawn(rows) is rows  # of four levels some may be rare
     monkeypatch.setattr(boost, "OF_LEVEL", 100)
+    assert boost._drawn(rows) is rows  # few of the thousand would be of one label
+    monkeypatch.setattr(boost, "OF_CLASS", 400)
     drawn = boost._drawn(rows)
     assert len(drawn) == 1000
     assert drawn.weights.sum() == pytest.approx(rows.weights.sum())

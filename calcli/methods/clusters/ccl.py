@@ -133,11 +133,6 @@ class Pair(NamedTuple):
     temperature: float
 
     @property
-    def alike(self) -> Pair:
-        """The pair that stands for all of the same result: without clusters, the temperature says nothing."""
-        return Pair(math.inf, 0.0) if math.isinf(self.tau) else self
-
-    @property
     def settings(self) -> dict[str, float | str]:
         return {"temperature": self.temperature, "tau": "inf" if math.isinf(self.tau) else self.tau}
 
@@ -194,11 +189,13 @@ class Clustered:
         def losses(temperature: float) -> dict[Pair, FloatArray]:
             pairs = [pair for pair in self.pairs if pair.temperature == temperature]
             probs = tried.predict(temperature, [pair.tau for pair in pairs])
-            return {pair.alike: log_loss(prob, self.batch.labels) for pair, prob in zip(pairs, probs, strict=True)}
+            return {pair: log_loss(prob, self.batch.labels) for pair, prob in zip(pairs, probs, strict=True)}
 
         for of_temperature in on_threads(losses, temperatures):
             for pair, loss in of_temperature.items():
-                tried.losses.setdefault(pair, loss)
+                # Without clusters the temperature says nothing.
+                one = Pair(math.inf, temperatures[0]) if math.isinf(pair.tau) else pair
+                tried.losses.setdefault(one, loss)
         return tried
 
     def state(self, pair: Pair, tried: Tried) -> State:

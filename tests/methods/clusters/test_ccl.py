@@ -160,6 +160,8 @@ def test_cross_validation_finds_clusters_where_there_are_some_and_none_where_the
     noise = Batch(z, label, None, {"x": Column("number", rng.normal(size=2000))})
     tau = fitted(noise, clusters=20, temperature=0).state.params["tau"]
     assert tau is None or tau >= 30
+    soft = fitted(replace(noise, label=noise.labels[::-1].copy()), clusters=20, temperature=0.5).state.params
+    assert (soft["tau"], soft["temperature"]) == (None, 0.5), "the temperature that was given, though it says nothing"
 
 
 def test_given_numbers_are_kept() -> None:

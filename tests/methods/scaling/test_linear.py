@@ -80,6 +80,17 @@ def test_the_minimum_is_the_minimum(rows: int, slope: float, shift: float, seed:
     assert here <= best.fun + 1e-8 * (1 + abs(here))
 
 
+def test_a_step_that_overflows_is_too_long() -> None:
+    """With weights as unlike as these the first steps of Newton's method go to slopes of 1e80 and more."""
+    z, label, weight = np.array([30.0, 30, 40, 40]), np.array([0, 0, 1, 0]), np.array([1e-12, 1e12, 1e9, 1e-12])
+    state = fitted("platt", Batch(z, label, weight)).state
+    for of_rows in calibrator.fit_each(catalog.find("platt"), Batch(z, label), [Group(np.arange(4), weight)] * 2, {}):
+        assert of_rows is not None
+        assert of_rows.state == state
+    u = state.number("a") * z + state.number("b")
+    assert 1 / (1 + np.exp(-u[[0, 2]])) == pytest.approx([1e-12, 1.0], abs=1e-8)  # the targets
+
+
 def test_groups_of_rows_have_the_minima_of_their_own_rows() -> None:
     """Groups that overlap, and some that are not solved in common: separable, of one score, of very near ones."""
     batch = ordinary(4000)
