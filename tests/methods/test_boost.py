@@ -207,7 +207,7 @@ def test_chosen_by_given_folds_each_is_judged_by_rounds_that_the_others_prefer(m
 def test_a_model_of_few_rounds_is_the_beginning_of_one_of_many(classes: int) -> None:
     """Else the number of rounds would be chosen for other trees than those that are grown."""
     train = boost.distinct(shops(600, classes), 0)
-    course = boost._Course.of(ROW.resolve(), classes)
+    course = boost._Course.of(ROW.resolve(), train)
     boosting, start = boost._Boosting.of(ROW.resolve(), course, train, 0), alone(train)
     few, many = (boosting.train(train, start, rounds) for rounds in (20, 260))
     assert few is not None
@@ -298,6 +298,9 @@ def test_of_very_many_rows_the_heaviest_and_the_first_stand_for_all(monkeypatch:
     assert boost._drawn(rows) is rows  # of four levels some may be rare
     monkeypatch.setattr(boost, "OF_LEVEL", 100)
     assert boost._drawn(rows) is rows  # few of the thousand would be of one label
+    monkeypatch.setattr(boost, "OF_CLASS", 700)
+    rarer = np.bincount(rows.labels).min()
+    assert len(boost._drawn(rows)) == np.ceil(700 * len(rows) / rarer) > 1000
     monkeypatch.setattr(boost, "OF_CLASS", 400)
     drawn = boost._drawn(rows)
     assert len(drawn) == 1000
