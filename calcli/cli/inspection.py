@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from calcli.cli.output import Answer
 from calcli.cli.results import headline, numbers_table
 from calcli.cli.screen import Screen, aligned, fact_list, notes, wrapped
-from calcli.decisions.policy import Policy
 from calcli.methods.base import SETTINGS
-from calcli.reporting import decisions, facts
+from calcli.reporting import facts
 from calcli.reporting.tables import Findings
 from calcli.reporting.typesetting import settings, short
 from calcli.state import State
@@ -62,6 +61,9 @@ def _decides(manifest: Manifest) -> list[tuple[str, str]]:
     choice = cast("dict[str, Any]", manifest.fit.get("decision", {}))
     if not choice:
         return []
+    from calcli.decisions.policy import Policy
+    from calcli.reporting import decisions
+
     kept = State(choice["policy"])
     rule = "" if manifest.task == "regression" else f"{decisions.rule(Policy.from_state(kept))}; "
     return [("policy", f"{rule}{choice['why']}")]

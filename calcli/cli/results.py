@@ -21,8 +21,7 @@ from calcli.cli.screen import (
     widest_fitting,
     wrapped,
 )
-from calcli.models.policy import IN_PLACE
-from calcli.reporting import decisions, estimates, facts, labels, segments, tables, verdict
+from calcli.reporting import estimates, facts, labels, segments, tables, verdict
 from calcli.reporting.tables import Findings
 from calcli.reporting.typesetting import GLUE, Table, number, signed
 from calcli.reporting.verdict import DECISIVE, Verdict
@@ -85,6 +84,8 @@ def _policy_refit(result: DecisionRefit, screen: Screen) -> list[str]:
 
 def _calibrator_refit(result: RefitResult, screen: Screen) -> list[str]:
     """Whether the artifact was replaced, with the numbers that decided it and those that are required; the report."""
+    from calcli.models.policy import IN_PLACE
+
     report, metric = result.report, result.guard.metric.name
     new, old = report.value(result.name, metric), report.value(IN_PLACE, metric)
     digits = Findings.of_report(report).digits  # as in the table below
@@ -373,6 +374,10 @@ def _drift(report: Report, screen: Screen) -> list[str]:
 
 def _policies(report: Report, screen: Screen) -> list[str]:
     """The numbers of each policy, and whether its promise holds."""
+    if not report.decisions:
+        return []
+    from calcli.reporting import decisions
+
     lines: list[str] = []
     for entry in report.decisions:
         lines += ["", *wrapped(decisions.measured(entry), screen.prose)]

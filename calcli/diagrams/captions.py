@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from calcli.diagrams.curves import Curve, amount, percent
-from calcli.metrics.diagnosis import Diagnosis
+
+if TYPE_CHECKING:
+    from calcli.metrics.diagnosis import Diagnosis
 
 Finding: TypeAlias = Literal["chance", "high", "low", "over", "under", "mixed", "rejects", "useful", "nothing"]
 

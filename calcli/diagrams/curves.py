@@ -11,12 +11,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from calcli.decisions.costs import Costs
 from calcli.diagrams.axis import LEAST, Axis, Scale
-from calcli.metrics.diagnosis import Diagnosis
 from calcli.state import Json
+
+if TYPE_CHECKING:  # a caption needs the numbers of a curve, not what measures them
+    from calcli.decisions.costs import Costs
+    from calcli.metrics.diagnosis import Diagnosis
 
 Kind: TypeAlias = Literal["reliability", "corp", "smooth", "rejection", "benefit", "murphy"]
 PAGE_KINDS: tuple[Kind, ...] = ("reliability", "corp", "smooth", "rejection", "benefit")

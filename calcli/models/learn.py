@@ -14,13 +14,12 @@ from calcli.listener import Listener, stage
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import Params, told
 from calcli.methods.calibrator import FittedMethod, Settled
-from calcli.methods.pool import POOL
+from calcli.methods.feature_methods import POOL
 from calcli.methods.post_processing import PostProcessing
 from calcli.methods.spec import MethodSpec
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Folds
 from calcli.metrics.paired import Deals, FoldFits, Paired, given_at_least
-from calcli.models.auto import select
 from calcli.models.held_out import CROSS_VALIDATED_ROWS, Holdout, Mask, Splits, predict_held_out, split_rows
 from calcli.models.model_selection import Choice, choice_warnings
 from calcli.models.recipe import AUTO, Recipe, prior_ratio_of
@@ -194,13 +193,15 @@ class _Task:
         """Whether several methods are weighed, by predictions that are the report of the pool too."""
         asked = Holdout.parse(self.recipe.holdout, len(self.batch))
         given = self.recipe.holdout is not None and not asked.refit_on_all
-        if self.recipe.method != POOL or asked.kind == "none" or given:
+        if self.recipe.method != POOL.name or asked.kind == "none" or given:
             return self.recipe.method == AUTO
-        return self.recipe.resolve(catalog.find(POOL))["weights"] == "auto"
+        return self.recipe.resolve(POOL)["weights"] == "auto"
 
     def with_auto(self) -> FitOutcome:
         """By the method that is selected, or their pool, which has predicted held-out rows on the way."""
         started = time.perf_counter()
+        from calcli.models.auto import select
+
         selected = select(self.recipe, self.batch, seed=self.seed, listener=self.listener, sides=self.sides)
         fitted = selected.fitted or self._fit(selected.spec, selected.params)
         fitted = fitted.with_post_processing(self.post_processing)

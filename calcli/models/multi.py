@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -15,13 +15,10 @@ from calcli.artifacts.manifest import MANIFEST
 from calcli.artifacts.store import Artifact
 from calcli.batch import FloatArray
 from calcli.errors import ArtifactError, DataError, UsageError, unknown_name
-from calcli.expressions import Term
 from calcli.methods.base import Section
 from calcli.models.base import ColumnOptions, Contents, Model
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.columns import CalibratedColumns
-from calcli.models.recipe import Recipe
-from calcli.models.requests import manifest_of
 from calcli.models.stream import Computed, ModelColumns
 from calcli.places import Url
 from calcli.reports.schema import DataFacts
@@ -30,6 +27,10 @@ from calcli.tables.arrays import Levels
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.pairs import flags_of_labels, joint_binding, name_of_labels
 from calcli.tables.source import Data, Source
+
+if TYPE_CHECKING:  # `apply` and `evaluate` fit and export nothing
+    from calcli.expressions import Term
+    from calcli.models.recipe import Recipe
 
 SEVERAL = "several"
 """The method of an artifact whose labels have several."""
@@ -117,6 +118,8 @@ class MultiModel(Model):
         seed: int,
     ) -> MultiModel:
         """The model of calibrators that were fitted by one recipe."""
+        from calcli.models.requests import manifest_of
+
         manifests = [member.manifest for member in members.values()]
         methods = {manifest.method for manifest in manifests}
         binding = joint_binding(name_of_labels(recipe.flags), [one.binding for one in members.values()])

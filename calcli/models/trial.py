@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from calcli.batch import Batch, FloatArray
 from calcli.diagrams.curves import Kind
@@ -17,7 +17,6 @@ from calcli.methods.calibrator import FittedMethod
 from calcli.metrics.base import Folds, Options
 from calcli.metrics.catalog import MetricSpec
 from calcli.metrics.paired import FoldFits
-from calcli.models.auto import Evidence
 from calcli.models.learn import FitOutcome, Sampled
 from calcli.models.recipe import Recipe
 from calcli.models.side_inputs import LoadedSideInputs, SideFiles, load_side_inputs
@@ -36,6 +35,9 @@ from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.load import Loaded, load
 from calcli.tables.request import BadRows, EngineRequest
 from calcli.tables.source import Source
+
+if TYPE_CHECKING:  # one method alone needs no choice
+    from calcli.models.auto import Evidence
 
 
 class Contender(NamedTuple):

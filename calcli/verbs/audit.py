@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from calcli.errors import CalcliError, UsageError, unknown_name
 from calcli.listener import Listener
-from calcli.models.requests import FitRequest
-from calcli.models.trial import TrialRows
 from calcli.reports.measuring import class_names
 from calcli.reports.schema import Report, ReportWarning
 from calcli.reports.segments import Coded, Judged, Segments, find_segments
@@ -18,7 +16,6 @@ from calcli.tables.names import note_on_names, with_names
 from calcli.tables.source import Source
 from calcli.verbs.clusters import free_features
 from calcli.verbs.compared_scores import ComparedScore, EvaluateRequest, all_features
-from calcli.verbs.fit import tried
 from calcli.verbs.score_passes import BufferedScores
 
 
@@ -63,6 +60,10 @@ def with_recalibration(
 
     Where no calibrator can be fitted, a warning says why.
     """
+    from calcli.models.requests import FitRequest
+    from calcli.models.trial import TrialRows
+    from calcli.verbs.fit import tried
+
     features, _ = _features(request, source, scores)
     binding = replace(scores[0].binding, features=features)
     fit = FitRequest(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from calcli import extras
 from calcli.artifacts.strictjson import as_json
-from calcli.decisions.costs import Costs
 from calcli.diagrams.captions import caption
 from calcli.diagrams.charts import MOST_OVERLAID
 from calcli.diagrams.curve_builder import CurveBuilder
@@ -32,6 +31,9 @@ from calcli.verbs.compared_scores import ComparedScore, NamedScores, all_feature
 from calcli.verbs.engine import grouped, opened
 from calcli.verbs.score_passes import CurvePass
 from calcli.version import VERSION
+
+if TYPE_CHECKING:
+    from calcli.decisions.costs import Costs
 
 Form: TypeAlias = Literal["png", "svg", "pdf", "html"]
 
@@ -120,6 +122,8 @@ class DiagramRequest(RowsRequest):
                 raise UsageError(f"{flag} {cost}: a curve is of costs that are the same for all rows: give a number")
             if not cost > 0.0:
                 raise UsageError(f"{flag} {cost:g}: a threshold between 0 and 1 follows from costs above 0")
+        from calcli.decisions.costs import Costs
+
         return Costs(*(float(cost) for cost in given.values() if cost is not None))
 
     @property

@@ -14,7 +14,6 @@ from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Definition, Options
 from calcli.models.base import kept_at, open_model
 from calcli.models.calibrator import CalibratorModel
-from calcli.models.cluster import cluster
 from calcli.models.multi import MultiModel
 from calcli.models.side_inputs import read_edges
 from calcli.numeric.bins import BINS
@@ -56,7 +55,6 @@ from calcli.tables.pairs import STAR, joint_binding, label_tables, name_of_label
 from calcli.tables.passes import ClusterTable, LocalTable, Passed, Table
 from calcli.tables.request import check_master, open_table
 from calcli.tables.source import Source
-from calcli.verbs.audit import segments_of, with_recalibration
 from calcli.verbs.clusters import Clustering, clustering
 from calcli.verbs.compared_scores import (
     USUAL_SEGMENTS,
@@ -69,9 +67,7 @@ from calcli.verbs.compared_scores import (
     seen_before,
     split_names,
 )
-from calcli.verbs.drift import new_rows_on_cluster, observe, of_no_rows, rows_of
 from calcli.verbs.engine import grouped, needs_all_rows, opened
-from calcli.verbs.policies import evaluate_decisions, measured_policies, promises_of
 from calcli.verbs.score_passes import BufferedScores, RowCountPass, ScoredRows, ScorePass, ScoreTotal
 
 
@@ -102,6 +98,8 @@ def evaluate(request: EvaluateRequest, listener: Listener = SILENT) -> Report:
     if len(calibrators) < len(models):
         if calibrators or columns:
             raise UsageError("intervals of amounts are not compared with scores", hint="evaluate them on their own")
+        from calcli.verbs.policies import evaluate_decisions
+
         return evaluate_decisions(request, models, listener)
     named_scores = NamedScores(calibrators, columns)
     against = _against(request, named_scores)
@@ -264,6 +262,8 @@ class _Evaluation:
             report = replace(report, warnings=(*self._doubts(example, binding, rows), *report.warnings))
         report = replace(report, drift=self._drift(table, gathered, rows))
         if request.find_segments and rows is not None and isinstance(table, LocalTable):
+            from calcli.verbs.audit import segments_of
+
             with stage(listener, "looking for segments"):
                 found = segments_of(request, rows, table.tally, scores, listener)
             report = replace(report, segments=found.found, segment_search=found.searches)
@@ -271,9 +271,14 @@ class _Evaluation:
             sampled = self._of_sample()
             report = replace(report, segments=sampled.segments, segment_search=sampled.segment_search)
         if rows is not None and isinstance(table, LocalTable):
-            decisions = measured_policies(request, self.named_scores, rows, table.tally, units)
-            report = replace(report, decisions=decisions)
+            if any(model.policy is not None for model in self.named_scores.models.values()):
+                from calcli.verbs.policies import measured_policies
+
+                decisions = measured_policies(request, self.named_scores, rows, table.tally, units)
+                report = replace(report, decisions=decisions)
             if request.audit:
+                from calcli.verbs.audit import with_recalibration
+
                 report = with_recalibration(report, request, table.tally.source, scores, listener)
         return report
 
@@ -404,6 +409,8 @@ class _Evaluation:
 
     def _of_sample(self) -> Report:
         """The report of a sample of a table on a cluster, for what needs the rows themselves."""
+        from calcli.models.cluster import cluster
+
         request, flags = replace(self.request, options=Options()), self.request.flags
         known = next((model.binding for model in self.named_scores.models.values()), None)
         drawn = cluster(request.engine).sampled_table(request, flags, request.resample_by, self.listener, known)
@@ -434,12 +441,16 @@ class _Evaluation:
         """Whether the calibration of the artifact of --drift has moved, and its policy keeps its promise."""
         if self.request.drift is None:
             return None
+        from calcli.verbs.drift import new_rows_on_cluster, observe, of_no_rows, rows_of
+
         place = self.request.all_artifacts.index(self.request.drift)
         model = list(self.named_scores.models.values())[place]
         state = folder(self.request.state or f"{model.path}.drift.json")
         names = class_names(gathered.measuring.rows.scores[0].binding)
         if isinstance(table, LocalTable):
             assert rows is not None  # `whole_for` has refused too many
+            from calcli.verbs.policies import promises_of
+
             prob = rows.candidates[1 + place].prob  # the raw score is the first
             promises = promises_of(model, prob, rows, table.tally, gathered.units)
             new_rows = rows_of(table.tally, prob, rows.labels, rows.weight, promises)

@@ -9,23 +9,22 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from calcli import extras
 from calcli.artifacts.manifest import Manifest
+from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.diagrams.image import Format, image_format_of
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
-from calcli.learners.tree_models import Contributions, of_function
 from calcli.listener import SILENT, Listener, stage
 from calcli.methods.base import Section
-from calcli.models.base import Given, artifact_of, model_in, name_of
+from calcli.models.base import Given, Model, artifact_of, model_in, name_of
 from calcli.models.calibrator import CalibratorModel, load
-from calcli.models.ensemble import EnsembleModel
 from calcli.numeric.links import logit, sigmoid
 from calcli.numeric.seeded import stream
 from calcli.places import Url
@@ -34,6 +33,9 @@ from calcli.tables.binding import bind
 from calcli.tables.load import load as load_rows
 from calcli.tables.request import Request
 from calcli.tables.source import Data, open_source
+
+if TYPE_CHECKING:  # of explanations
+    from calcli.learners.tree_models import Contributions
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +103,18 @@ def inspect(path: Given, *, rules: bool = False, output: str | os.PathLike[str] 
     What can be drawn of it is drawn in the file `output`: ``.png``, ``.svg``, ``.pdf``, or a page, ``.html``.
     """
     artifact = artifact_of(path)
-    model = EnsembleModel.read(artifact) if artifact.manifest.kind == "ensemble" else model_in(artifact)
+    model = _ensemble(artifact) if artifact.manifest.kind == "ensemble" else model_in(artifact)
     numbers, arrays, sections = model.contents(rules=rules)
     inspection = Inspection(artifact.path, model.manifest, dict(numbers), dict(arrays), tuple(sections))
     if output is not None:
         inspection.draw(output)
     return inspection
+
+
+def _ensemble(artifact: Artifact) -> Model:
+    from calcli.models.ensemble import EnsembleModel
+
+    return EnsembleModel.read(artifact)
 
 
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -270,6 +278,8 @@ def _contributions(
     model: CalibratorModel, batch: Batch, rows: IntArray, background: IntArray, seed: int
 ) -> Contributions:
     """The contributions, by the method itself where it can give them, else by trying orders of the columns."""
+    from calcli.learners.tree_models import Contributions, of_function
+
     calibrator, score = model.calibrator, "score"
     while score in batch.features:
         score += "_"

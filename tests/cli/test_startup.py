@@ -9,20 +9,27 @@ from pathlib import Path
 
 import pytest
 
-import calcli
 from tests.support.shell import ROOT, environment
 
 HEAVY = ("numpy", "polars", "pyarrow", "scipy", "sklearn", "pandas", "torch", "catboost", "matplotlib", "plotly")
 SAMPLE = ROOT / "sample_data"
 NOT_FOR_THIS = ("rich.table", "rich.markdown", "pydantic")
 
+FOR_OTHER_MODELS = (
+    "calcli.decisions.policy",
+    "calcli.expressions",
+    "calcli.learners.catboost",
+    "calcli.models.ensemble",
+)
+"""Policies, exports, features and ensembles need them."""
+
 NOT_TO_APPLY = (
     *("calcli.reports.measuring", "calcli.diagrams", "calcli.decisions", "calcli.export", "calcli.learners"),
-    *("calcli.expressions", "calcli.artifacts.writers", "calcli.methods.scaling.spline", "calcli.numeric.pooled"),
+    *("calcli.artifacts.writers", "calcli.methods.scaling.spline", "calcli.numeric.pooled"),
     *("calcli.tables.load", "calcli.tables.passes", "calcli.tables.side_tables", "calcli.models.cluster"),
     *("pyarrow.compute", "pyarrow.csv", "pyarrow.json", "numpy.ma", "html"),
 )
-"""What fits, exports, policies and other formats need."""
+"""Fits, reports and other formats need them."""
 
 LIGHT = [
     ("--help",),
@@ -95,14 +102,19 @@ def test_completion_imports_nothing_heavy(line: str) -> None:
     assert modules.isdisjoint(HEAVY)
 
 
-def test_apply_imports_what_it_needs_alone(tmp_path: Path) -> None:
+def test_a_small_model_is_fitted_applied_and_shown_with_what_that_needs_alone(tmp_path: Path) -> None:
     """A service may call it for each small table: what it imports takes more time than the rows do."""
-    calcli.fit(SAMPLE / "train.parquet", output=tmp_path / "platt", method="platt", holdout="none")
+    modules = imported("fit", str(SAMPLE / "train.parquet"), "-m", "platt", "-o", str(tmp_path / "platt"))
+    assert "calcli.models.learn" in modules
+    assert modules.isdisjoint({*FOR_OTHER_MODELS, "calcli.models.auto", "calcli.methods.pool"})
     out = tmp_path / "out.parquet"
     modules = imported("apply", str(tmp_path / "platt"), str(SAMPLE / "test.parquet"), "-o", str(out))
     assert out.exists()
     assert "polars" in modules
-    assert modules.isdisjoint({*HEAVY, *NOT_TO_APPLY} - {"numpy", "polars", "pyarrow"})
+    assert modules.isdisjoint({*HEAVY, *FOR_OTHER_MODELS, *NOT_TO_APPLY} - {"numpy", "polars", "pyarrow"})
+    modules = imported("inspect", str(tmp_path / "platt"))
+    assert "calcli.verbs.inspect" in modules
+    assert modules.isdisjoint({*FOR_OTHER_MODELS, "calcli.models.learn", "pyarrow.parquet"})
 
 
 def test_evaluate_imports_no_learner(tmp_path: Path) -> None:
@@ -111,6 +123,7 @@ def test_evaluate_imports_no_learner(tmp_path: Path) -> None:
     modules = imported("evaluate", str(SAMPLE / "test.parquet"), "-o", str(report))
     assert "k-means" in report.read_text()
     assert modules.isdisjoint({"sklearn", "pandas", "catboost", "numba", "torch", "matplotlib", "plotly"})
+    assert modules.isdisjoint({*FOR_OTHER_MODELS, "calcli.models.learn", "calcli.models.trial"})
 
 
 def test_catboost_is_imported_without_notebooks(tmp_path: Path) -> None:

@@ -36,6 +36,13 @@ def expected_to_fail(estimator: Any) -> dict[str, str]:
     return {f"check_sample_weight_equivalence_on_{kind}_data": FOLDS for kind in ("dense", "sparse")}
 
 
-@parametrize_with_checks([CLASSIFIER, PIPELINE], expected_failed_checks=expected_to_fail)
+@parametrize_with_checks([CLASSIFIER], expected_failed_checks=expected_to_fail)
 def test_of_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([PIPELINE], expected_failed_checks=expected_to_fail)
+def test_of_scikit_learn_in_a_pipeline(estimator: Any, check: Any) -> None:
+    """Most of them look at the pipeline; `test_calibrator` has what a search, a clone and a pickle ask for."""
     check(estimator)

@@ -13,7 +13,7 @@ import pytest
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column
 from calcli.errors import UsageError
 from calcli.expressions import Input
-from calcli.methods import boost, catalog
+from calcli.methods import boost, calibrator, catalog
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.trees.held_out_choice import held_out_splits
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
@@ -207,7 +207,7 @@ def test_chosen_by_given_folds_each_is_judged_by_rounds_that_the_others_prefer(m
 def test_a_model_of_few_rounds_is_the_beginning_of_one_of_many(classes: int) -> None:
     """Else the number of rounds would be chosen for other trees than those that are grown."""
     train = boost.distinct(shops(600, classes), 0)
-    course = boost._Course.of(ROW.resolve(), classes)
+    course = boost._Course.of(ROW.resolve(), train)
     boosting, start = boost._Boosting.of(ROW.resolve(), course, train, 0), alone(train)
     few, many = (boosting.train(train, start, rounds) for rounds in (20, 260))
     assert few is not None
@@ -298,6 +298,9 @@ def test_of_very_many_rows_the_heaviest_and_the_first_stand_for_all(monkeypatch:
     assert boost._drawn(rows) is rows  # of four levels some may be rare
     monkeypatch.setattr(boost, "OF_LEVEL", 100)
     assert boost._drawn(rows) is rows  # few of the thousand would be of one label
+    monkeypatch.setattr(boost, "OF_CLASS", 700)
+    rarer = np.bincount(rows.labels).min()
+    assert len(boost._drawn(rows)) == np.ceil(700 * len(rows) / rarer) > 1000
     monkeypatch.setattr(boost, "OF_CLASS", 400)
     drawn = boost._drawn(rows)
     assert len(drawn) == 1000
@@ -307,3 +310,18 @@ def test_of_very_many_rows_the_heaviest_and_the_first_stand_for_all(monkeypatch:
     light = drawn.weights[drawn.weights < 50.0]
     np.testing.assert_allclose(light, (len(rows) - 30) / 970, rtol=1e-12)
     assert loss_of(fitted(shops()), shops(seed=1)) < 0.95 * loss_of(alone(shops()), shops(seed=1))
+
+
+def test_of_many_rows_a_part_is_fitted_at_the_rate_of_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the rounds would be chosen for longer steps than those of the trees that are grown."""
+    monkeypatch.setattr(boost, "FEW", 900)
+    monkeypatch.setattr("calcli.methods.trees.held_out_choice.CROSS_VALIDATED_ROWS", 500)
+    train = shops(1000)
+    (split,) = in_turn(np.arange(1000) % 5, 1)
+    settled = calibrator.settle(ROW, train, ROW.resolve(), [split], seed=0)
+    assert 0 < settled.params["rounds"] <= 300
+    assert settled.params["rate"] == 0.1
+    for known, rows in ((settled.of_splits[0], train.take(split.train)), (settled.fitted, train)):
+        given = ROW.resolve({"rounds": settled.params["rounds"], "rate": 0.1})
+        alone_fitted = calibrator.fit(ROW, rows, given, seed=0)
+        np.testing.assert_allclose(known.predict(train), alone_fitted.predict(train), rtol=1e-9)

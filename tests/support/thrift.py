@@ -55,11 +55,11 @@ def wait_for_no_disk() -> None:
 def _diagnose_once() -> None:
     """Let fits and evaluations of this process keep the diagnosis of gaps that were diagnosed before.
 
-    Its thousands of draws are a third of what a small table costs, and many tests begin with the same scores. Tests of
-    the diagnosis ask the function itself.
+    It is a part of what a small table costs, and many tests begin with the same scores. Tests of the diagnosis ask the
+    function itself.
     """
     from calcli.diagrams import curve_builder
-    from calcli.metrics import diagnosis, joint_test
+    from calcli.metrics import joint_test
     from calcli.metrics.diagnosis import diagnose
 
     known: dict[bytes, Diagnosis | None] = {}
@@ -67,8 +67,7 @@ def _diagnose_once() -> None:
     def kept(sums: GapSums) -> Diagnosis | None:
         if sums.units is not None:
             return diagnose(sums)
-        how = repr((sums.impossible, diagnosis.DRAWS, joint_test.DRAWS)).encode()
-        parts = (sums.cell.tobytes(), sums.sums.tobytes(), how)
+        parts = (sums.cell.tobytes(), sums.sums.tobytes(), repr((sums.impossible, joint_test.DRAWS)).encode())
         key = hashlib.sha256(b"".join(parts)).digest()
         if key not in known:
             known[key] = diagnose(sums)
