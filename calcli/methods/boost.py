@@ -79,7 +79,7 @@ class _Course(NamedTuple):
         course = MORE_CLASSES if rows.classes > 2 else OF_MANY if many else OF_FEW
         return course if rate is None else course._replace(rate=rate)
 
-    def chosen(self, rounds: int) -> dict[str, Json]:
+    def chosen(self, rounds: int) -> dict[str, int | float]:
         """The values of parameters that were left open: a part of the rows has the rate of all."""
         return {"rounds": rounds, "rate": self.rate}
 
@@ -332,7 +332,7 @@ class _Trial:
         prob = start.predict(Batch(unseen.score))
         losses = [log_loss(prob, unseen.labels)]
         model = boosting.train(seen, start, boosting.course.most, unseen)
-        if model is not None:
+        if model is not None and len(unseen):  # of no rows CatBoost prints that there are none
             order = boosting.of_labels(seen)
             data = catboost.pool(_features(unseen, scores(prob), order))
             count = how.get("thread_count", -1)
@@ -371,6 +371,8 @@ def _drawn(rows: Batch) -> Batch:
 
     The weights of the first ones add up to those of all that are not among the heaviest.
     """
+    if len(rows) <= MOST_ROWS:
+        return rows
     count = np.bincount(rows.labels)
     most = max(MOST_ROWS, math.ceil(OF_CLASS * len(rows) / count[count > 0].min()))
     levels = max((len(column.levels) for column in rows.features.values()), default=0)
@@ -408,7 +410,11 @@ def _mean_of(trials: Sequence[_Trial], rounds: int) -> State | None:
     if rounds == 0 or any(trial.model is None for trial in trials):
         return None
     whole = nest({str(place): trial.state(rounds) for place, trial in enumerate(trials)})
-    chosen: dict[str, Json] = {SETTINGS: trials[0].boosting.course.chosen(rounds), _BAGS: len(trials), "rounds": rounds}
+    chosen: dict[str, Json] = {
+        SETTINGS: {**trials[0].boosting.course.chosen(rounds)},
+        _BAGS: len(trials),
+        "rounds": rounds,
+    }
     return replace(whole, params={**whole.params, **chosen})
 
 
@@ -464,7 +470,7 @@ def _state(start: FittedMethod, model: CatBoost | None, boosting: _Boosting, row
     rounds = 0 if model is None else int(model.tree_count_)
     params: dict[str, Json] = {
         **whole.params,
-        SETTINGS: boosting.course.chosen(rounds),
+        SETTINGS: {**boosting.course.chosen(rounds)},
         "method": start.spec.name,
         "rounds": rounds,
     }

@@ -219,7 +219,7 @@ _OFF_TIES = 1e-13
 
 def score_columns(score: FloatArray) -> list[FloatArray]:
     """The columns of scores to eight decimals: further ones depend on which library took the logarithm."""
-    columns = score.reshape(len(score), -1).T
+    columns = score[None] if score.ndim == 1 else score.T
     return [*np.where(np.abs(columns) < 1e6, np.round(np.clip(columns, -1e6, 1e6) + _OFF_TIES, 8), columns)]
 
 

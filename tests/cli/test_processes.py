@@ -249,13 +249,14 @@ def test_variables_of_libraries_that_make_no_sense_stop_nothing(here: Path, word
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_command_ends_after_what_was_registered_for_its_exit(here: Path) -> None:
-    """And with all of its output, though the interpreter is not taken apart."""
+@pytest.mark.parametrize(("words", "last"), [(["--version"], ["left"]), (["--version", "--debug"], ["stayed", "left"])])
+def test_a_command_ends_after_what_was_registered_for_its_exit(words: list[str], last: list[str]) -> None:
+    """And with all of its output, though the interpreter is not taken apart; with --debug a profiler sees the end."""
     code = "import atexit; from calcli.cli.main import main; atexit.register(print, 'left'); main(); print('stayed')"
     done = subprocess.run(
-        [sys.executable, "-c", code, "--version"], env=environment(), capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, *words], env=environment(), capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines() == [f"calcli {__version__}", "left"]
+    assert done.stdout.splitlines() == [f"calcli {__version__}", *last]
 
 
 def test_idle_threads_of_openblas_sleep_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

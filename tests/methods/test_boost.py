@@ -203,6 +203,16 @@ def test_chosen_by_given_folds_each_is_judged_by_rounds_that_the_others_prefer(m
     assert boost.choose(train, NO_SIDE_INPUTS, ROW.resolve(), 0, forward).whole is None
 
 
+def test_a_fold_of_no_weight_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    train, fold = shops(400), np.arange(400) % 5
+    train = replace(train, weight=np.where(fold == 0, 0.0, train.weights))
+    params, known = ROW.resolve({"rate": 0.3}), np.flatnonzero(fold)
+    found = boost.choose(train, NO_SIDE_INPUTS, params, 0, in_turn(fold, 5))
+    others = boost.choose(train.take(known), NO_SIDE_INPUTS, params, 0, in_turn(fold[known], 5))
+    assert found.settings == others.settings
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_model_of_few_rounds_is_the_beginning_of_one_of_many(classes: int) -> None:
     """Else the number of rounds would be chosen for other trees than those that are grown."""

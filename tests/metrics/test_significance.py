@@ -64,6 +64,8 @@ def test_hosmer_lemeshow_by_all_counts_of_two_groups() -> None:
     found = hosmer_lemeshow(rows, DEFAULT)
     assert found.value == pytest.approx(size[2, 1], rel=1e-10)
     assert found.p == pytest.approx(chance[size >= size[2, 1] - 1e-9].sum(), abs=0.015)
+    # What no draw shows has the chance of one among all draws and itself, and not none.
+    assert hosmer_lemeshow(Scored(np.ones(12, dtype=np.int64), prob), DEFAULT).p == pytest.approx(1 / 10_000)
     weighted = hosmer_lemeshow(Scored(rows.label, prob, np.arange(1.0, 13.0)), DEFAULT)
     assert weighted.p is None
     assert "fewer than 5 rows of a label" in weighted.reason

@@ -473,8 +473,9 @@ def test_labels_of_another_type_but_the_same_values(values: list[Any]) -> None:
 @pytest.mark.parametrize(("values", "said"), [([0, 2], "2"), (["0", "yes"], "'yes'"), ([0, 1, -1], "-1")])
 def test_an_unseen_label(values: list[Any], said: str) -> None:
     data, known = table({"label": values, "logit": [1.0] * len(values)}), artifact()
-    with pytest.raises(DataError, match=f"the label {said} is not a class of"):
-        bind(data, known=known, features=False)
+    for one in (known, replace(known, label_type="bool", classes=(False, True), positive=True)):
+        with pytest.raises(DataError, match=f"the label {said} is not a class of"):
+            bind(data, known=one, features=False)
     assert bind(data, known=known, need_label=False, features=False).label == "label"
 
 

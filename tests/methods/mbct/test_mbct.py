@@ -10,7 +10,7 @@ import pytest
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, FloatArray
 from calcli.methods import catalog
-from calcli.methods.mbct import mbct
+from calcli.methods.mbct import level_passes, mbct
 from calcli.methods.mbct.boosting import least_by_equation_13, least_by_rows
 from calcli.methods.mbct.coding import learn_codes
 from calcli.methods.one_vs_rest import bound_method
@@ -184,11 +184,12 @@ def test_values_that_were_never_seen_take_the_rest() -> None:
 
 
 @pytest.mark.parametrize("preset", [None, "paper"])
-def test_the_number_of_threads_changes_no_bit(preset, monkeypatch) -> None:
+def test_threads_and_blocks_change_no_bit(preset, monkeypatch) -> None:
     train = clicks(1500)
     states = []
-    for threads in ("1", "4"):
+    for threads, block in (("1", 1 << 18), ("4", 100)):
         monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        monkeypatch.setattr(level_passes, "BLOCK", block)
         states.append(fitted(train, preset, **({"min_rows": 50} if preset else {"rate": 0.5})).state)
     assert states[0].params == states[1].params
     for name, array in states[0].arrays.items():
