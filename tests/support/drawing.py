@@ -54,9 +54,9 @@ def draw_examples() -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let reports draw fewer tables, which is a third of what it costs to measure a few hundred rows.
 
-    The tests of metrics, and the slow ones, draw what users do.
+    The tests of metrics, the slow ones, and those beside processes of a cluster draw what users do.
     """
-    all_of_them = item.nodeid.startswith("tests/metrics/") or item.get_closest_marker("slow") is not None
+    all_of_them = item.nodeid.startswith(("tests/metrics/", "tests/spark/")) or item.get_closest_marker("slow")
     joint_test.DRAWS, diagnosis.DRAWS = DRAWS if all_of_them else FEWER
 
 
