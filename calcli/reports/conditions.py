@@ -109,7 +109,8 @@ class _TermNumbers:
             return [(SEGMENT_GAP, one["text"]) for one in report.segments if one["score"] == score]
         if term.metric not in report.definitions:
             unknown = unknown_name("measured metric", term.metric, list(report.definitions))
-            raise self._error(unknown, f"add it: --metrics default,{term.metric}")
+            known = term.metric.partition(":")[0] in metrics.names()  # the rate and the mean are those of estimate
+            raise self._error(unknown, f"add it: --metrics default,{term.metric}" if known else None)
         if term.field.startswith("diff") and score == RAW:
             raise self._error(f".diff is the difference from {RAW}, which has none from itself")
         if term.column is None:

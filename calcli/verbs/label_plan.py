@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -186,6 +187,12 @@ def choose(
         raise UsageError(
             f"--choose adds the column {COLUMN!r}, which is there", hint="rename it, or: --ignore it first"
         )
+    target = Path(request.output)
+    read = [file.path for file in source.inputs.files if isinstance(file.path, Path)]
+    if target.exists() and any(map(target.samefile, read)):
+        raise UsageError(
+            f"--choose writes some rows only, and {target} is the table that has all", hint="name another file"
+        )
     prob = inclusion(sizes(each, rows.weights, ~labelled), float(count))
     chosen = draw(prob, stream(request.seed, "labels"))
     # A row with a label would have been drawn now with the probability of one like it that has none.
@@ -194,8 +201,9 @@ def choose(
     kept = np.sort(np.concatenate([chosen, np.flatnonzero(labelled)]))
     numbers = system.table.tally.row_numbers
     row = kept if numbers is None else numbers[kept]
-    added = pl.LazyFrame({"__row": row.astype(np.uint32), COLUMN: drawn[kept]})
-    raw = source.raw.select(name for name in source.stored if name != COLUMN).with_row_index("__row")
-    found = raw.join(added, on="__row", how="inner", maintain_order="left").drop("__row")
+    key = "_" * (1 + max(map(len, source.stored)))  # longer than any name
+    added = pl.LazyFrame({key: row.astype(np.uint32), COLUMN: drawn[kept]})
+    raw = source.raw.select(name for name in source.stored if name != COLUMN).with_row_index(key)
+    found = raw.join(added, on=key, how="inner", maintain_order="left").drop(key)
     write(found, request.output, arrow_types=source.arrow_types, dialect=source.dialect)
     return {"chosen": len(chosen), "column": COLUMN, "output": str(request.output)}

@@ -430,6 +430,10 @@ def test_chosen_rows_are_written_with_those_that_have_labels_and_then_estimated(
     assert found["lo"] < frame["truth"].mean() < found["hi"]
     with pytest.raises(UsageError, match="have no label"):
         ours(frame, choose=ROWS, output=tmp_path / "all.csv")
+    frame.write_parquet(tmp_path / "all.parquet")
+    with pytest.raises(UsageError, match="writes some rows only"):
+        ours(tmp_path / "all.parquet", choose=200, output=tmp_path / "all.parquet")
+    assert pl.read_parquet(tmp_path / "all.parquet").equals(frame)
 
 
 def test_without_labels_the_width_stands_on_the_scores() -> None:
