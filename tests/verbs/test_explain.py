@@ -12,6 +12,7 @@ import pytest
 import calcli
 from calcli import errors
 from calcli.cli.main import main
+from calcli.diagrams.contributions import render_contributions
 from tests.support.absent import hide
 from tests.support.reports import ANSWERS_SCHEMA
 from tests.support.samples import breeds, clicks, visits
@@ -117,6 +118,18 @@ def test_a_table_is_drawn_and_no_figure_stays_open(
     assert "drawn in table.svg" in err
     assert b"<svg" in Path("table.svg").read_bytes()[:1000]
     assert pyplot.get_fignums() == []
+
+
+@pytest.mark.parametrize("rows", [1, 60])
+def test_a_picture_of_the_same_numbers_has_the_same_bytes(rows: int) -> None:
+    """And where others draw chance numbers, they draw what they would have drawn."""
+    numbers = np.random.default_rng(0).normal(size=(rows, 3))
+    before = str(np.random.get_state())
+    first, second = (
+        render_contributions(["a", "b", "c"], numbers.tolist(), 0.1, numbers, "rows", "svg") for _ in range(2)
+    )
+    assert first == second
+    assert str(np.random.get_state()) == before
 
 
 def test_what_cannot_be_explained_is_said(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
