@@ -31,18 +31,6 @@ def log_odds(prob: np.ndarray) -> np.ndarray:
     return np.log(prob) - np.log1p(-prob)
 
 
-@pytest.fixture(autouse=True)
-def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of shap as Python: to compile them takes more than ten times as long as to explain these few rows."""
-    from shap.maskers import _tabular
-    from shap.utils import _masked_model
-
-    for module in (_tabular, _masked_model):
-        for name, loop in vars(module).items():
-            if hasattr(loop, "py_func"):
-                monkeypatch.setattr(module, name, loop.py_func)
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("explained")
@@ -148,7 +136,8 @@ def test_what_cannot_be_explained_is_said(place: Path, tmp_path: Path, monkeypat
         calcli.explain(place / "mbct", visits(1))
     hide(monkeypatch, "shap")
     with pytest.raises(errors.MissingExtraError, match="shap"):
-        calcli.explain(place / "mbct", "nowhere.parquet")
+        calcli.explain(place / "mbct", "nowhere.parquet", output="why.svg")
+    assert calcli.explain(place / "mbct", visits(60, seed=1), row=1).row == 1
 
 
 def test_a_row_without_an_explanation_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
