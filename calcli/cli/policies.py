@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from calcli import extras
 from calcli.cli import serial
 from calcli.cli.output import Answer, bad_rows, write_file
 from calcli.cli.screen import Screen, fact_list, table, wrapped
@@ -17,7 +16,6 @@ from calcli.reports.measuring import class_names
 if TYPE_CHECKING:
     from calcli.cli.process import Console
     from calcli.verbs.decide import DecideResult
-    from calcli.verbs.diagram import Form
 
 _OPTIONS = {
     "bayes": "from the costs",
@@ -54,17 +52,6 @@ def decided(result: DecideResult) -> Answer:
     )
 
 
-def form_of(picture: str) -> Form:
-    """The form that the name of a picture promises; refuses one that cannot be drawn."""
-    from calcli.diagrams import image
-    from calcli.verbs.diagram import FORMS
-
-    form = image.image_format_of(picture, FORMS)
-    if form != "html":
-        extras.require("matplotlib", f"a picture as {form}")
-    return form
-
-
 def draw(result: DecideResult, target: str, console: Console) -> None:
     """Draw the charts of a policy to a file, or on stderr, with ``--picture``."""
     from calcli.cli import pictures
@@ -76,7 +63,7 @@ def draw(result: DecideResult, target: str, console: Console) -> None:
     elif target == "-":
         console.show(pictures.charts(shown, console.stderr))
     else:
-        form = form_of(target)
+        form = image.image_format_of(target, image.PAGE_FORMATS)
         content = _page(result, "").encode() if form == "html" else image.render_charts(shown, form)
         write_file(content, target, f"drawn in {target}", console)
 
