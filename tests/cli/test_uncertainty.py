@@ -90,7 +90,7 @@ def test_evaluate_for_people(task: str, here: Path, run: Run) -> None:
     code, out, err = run("evaluate", f"{task}-test.csv", "--with", f"{task}.sglb", "--ood", "ood.parquet")
     assert (code, err) == (0, "")
     told = " ".join(out.split())
-    assert told.startswith(f"Knowledge uncertainty of {task}.sglb detects out-of-distribution rows with an AUC of 0.")
+    assert told.startswith(f"Knowledge uncertainty of {task}.sglb detects out-of-domain rows with an AUC of 0.")
     assert ("RMSE" if task == "regression" else "error") + " of the remaining rows" in out
     assert max(map(len, out.splitlines())) <= 80
     several = run("evaluate", f"{task}-test.csv", "--with", f"{task}.sglb", "--with", f"twin={task}.sglb")[1]
