@@ -127,7 +127,7 @@ def test_inspect_says_what_it_is(here: Path, capfd: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ("fiit x.csv", 2, "no command 'fiit'; did you mean fit?; see: calcli uncertainty --help"),
+        ("fiit x.csv", 2, "no command 'fiit'; did you mean fit? see: calcli uncertainty --help"),
         ("fit binary.parquet --ensemble virtal", 2, "did you mean virtual?"),
         ("fit binary.parquet --ensemble virtual --trees 10", 2, "10 trees are too few"),
         ("fit binary.parquet --members 1", 2, "takes a whole number, 2 to 10,000"),
