@@ -261,10 +261,10 @@ def _loss_curve(train: Rows, test: Rows, growth: Growth, search: Search, unit: I
     Where the `unit` of each row is given, sums over units are squared.
     """
     # Without trees.
-    link, weight = growth.link, test.weights
-    score = score_of(test.prob, link)
+    link, weight = growth.link, np.ascontiguousarray(test.weights)
+    codes, label, score = test.codes.copy(), test.label.astype(np.uint8), score_of(test.prob, link)
     loss = np.empty(len(test))
-    predict.row_losses(score, test.label, link, loss)
+    predict.row_losses(score, label, link, loss)
     before = loss.copy()
     curve = [(float(weight @ loss), 0.0, 0.0)]
     # Tree after tree, until a tree is a mere root or the loss has not fallen for long.
@@ -273,8 +273,8 @@ def _loss_curve(train: Rows, test: Rows, growth: Growth, search: Search, unit: I
     for tree in islice(boosted(buffers, growth), search.most):
         if len(tree) == 1:
             break
-        Forest.of([tree], link, growth.rate, average=search.average).calibrate(test.codes, score)
-        predict.row_losses(score, test.label, link, loss)
+        Forest.of([tree], link, growth.rate, average=search.average).calibrate(codes, score)
+        predict.row_losses(score, label, link, loss)
         change = loss - before
         square = weight @ change**2 if unit is None else np.square(np.bincount(unit, weight * change)).sum()
         curve.append((float(weight @ loss), float(weight @ change), float(square)))
