@@ -221,12 +221,13 @@ def decide(arguments: Arguments, console: Console) -> Answer:
     calcli apply valid.policy new.parquet -o decided.parquet
     """
     from calcli.cli import policies
+    from calcli.diagrams.image import PAGE_FORMATS, image_format_of
     from calcli.verbs.decide import DecideRequest
     from calcli.verbs.decide import decide as run
 
     picture = arguments["picture"]
     if picture not in (None, "-"):
-        policies.form_of(picture)  # refused before any rows are read
+        image_format_of(picture, PAGE_FORMATS)  # refused before any rows are read
     result = run(arguments.request(DecideRequest), console)
     if picture is not None:
         policies.draw(result, picture, console)

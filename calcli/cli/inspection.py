@@ -82,7 +82,7 @@ def explained(explanation: Explanation) -> Answer:
             heading = ["column", "value", "change"]
             rows = [[each["column"], short(each["value"]), f"{each['mean']:+.4f}"] for each in entries]
         note = (
-            "Shapley values, by SHAP: what each column adds to the calibrated log-odds minus the raw ones. With "
+            "Shapley values (SHAP): what each column adds to the calibrated log-odds minus the raw ones. With "
             f"{explanation.base:+.4f}, the expectation before any column is known, they add up to the difference of a "
             "row."
         )

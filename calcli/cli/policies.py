@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from calcli import extras
 from calcli.cli import serial
 from calcli.cli.output import Answer, bad_rows, write_file
 from calcli.cli.screen import Screen, fact_list, narrowed, notes, wrapped
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from calcli.cli.process import Console
     from calcli.reporting.typesetting import Table
     from calcli.verbs.decide import DecideResult
-    from calcli.verbs.diagram import Form
 
 _OPTIONS = {
     "bayes": "from the costs",
@@ -63,17 +61,6 @@ def _ever_fewer(shown: Table) -> Iterator[Table]:
         yield shown.first(columns)
 
 
-def form_of(picture: str) -> Form:
-    """The form that the name of a picture promises; refuses one that cannot be drawn."""
-    from calcli.diagrams import image
-    from calcli.verbs.diagram import FORMS
-
-    form = image.image_format_of(picture, FORMS)
-    if form != "html":
-        extras.require("matplotlib", f"a picture as {form}")
-    return form
-
-
 def draw(result: DecideResult, target: str, console: Console) -> None:
     """Draw the charts of a policy to a file, or on stderr, with ``--picture``."""
     from calcli.cli import pictures
@@ -85,7 +72,7 @@ def draw(result: DecideResult, target: str, console: Console) -> None:
     elif target == "-":
         console.show(pictures.charts(shown, console.stderr))
     else:
-        form = form_of(target)
+        form = image.image_format_of(target, image.PAGE_FORMATS)
         content = _page(result, "").encode() if form == "html" else image.render_charts(shown, form)
         write_file(content, target, f"drawn in {target}", console)
 

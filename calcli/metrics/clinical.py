@@ -59,8 +59,7 @@ e90 = _error(
 
 def benefits(label: LabelArray, prob: FloatArray, threshold: float | FloatArray) -> FloatArray:
     """What the decision of each row is worth: 1 for a true positive, -t/(1 - t) for a false one, 0 for no."""
-    worth: FloatArray = np.where(prob >= threshold, np.where(label == 1, 1.0, -threshold / (1.0 - threshold)), 0.0)
-    return worth
+    return np.where(prob >= threshold, np.where(label == 1, 1.0, -threshold / (1.0 - threshold)), 0.0)
 
 
 class NetBenefit(RowMean):

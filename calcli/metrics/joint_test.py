@@ -187,8 +187,7 @@ class GapSums:
         """The mean weight of the negative rows over that of the positive ones, at the score of each cell."""
         places, place = np.unique(self.cell >> _KIND_BITS, return_inverse=True)
         sums = _sums(place, tuple(self.sums), len(places))
-        ratio: FloatArray = label_ratio(*np.stack([sums[:3] - sums[6:], sums[6:]], axis=1))[place]
-        return ratio
+        return label_ratio(*np.stack([sums[:3] - sums[6:], sums[6:]], axis=1))[place]
 
     @property
     def square(self) -> FloatArray:
@@ -296,8 +295,7 @@ def ratio_of_rows(rows: Scored) -> FloatArray:
     count = len(places)
     columns = (None, rows.weights, np.square(rows.weights))
     sums = _sums(place + count * rows.label.astype(np.int64), columns, 2 * count).reshape(3, 2, count)
-    ratio: FloatArray = label_ratio(*sums)[place]
-    return ratio
+    return label_ratio(*sums)[place]
 
 
 def ties_of(rows: Scored) -> TiedScores:
@@ -410,8 +408,7 @@ def _ranked(statistics: _Statistics, gaps: FloatArray, drawn: FloatArray) -> tup
 
 def at_least(values: FloatArray) -> FloatArray:
     """For each value the share of all that are as large or larger."""
-    share: FloatArray = (len(values) - np.searchsorted(np.sort(values), values, side="left")) / len(values)
-    return share
+    return (len(values) - np.searchsorted(np.sort(values), values, side="left")) / len(values)
 
 
 def quantile(share: float) -> float:
@@ -481,8 +478,7 @@ class _Statistics:
 def indicators(place: IntArray) -> FloatArray:
     """A column of zeros and ones for each place that occurs."""
     kinds, number = np.unique(place, return_inverse=True)
-    columns: FloatArray = np.eye(len(kinds))[number]
-    return columns
+    return np.eye(len(kinds))[number]
 
 
 def divergence(rate: FloatArray, expected: FloatArray) -> FloatArray:

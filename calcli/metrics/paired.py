@@ -426,8 +426,7 @@ def unit_table(units: IntArray, column: IntArray, values: FloatArray, columns: i
 def signed_sums(gaps: FloatArray, draws: int, seed: int) -> FloatArray:
     """The sums of the columns of a table of units, each with a sign by chance; shape (draws, columns)."""
     signs = stream(seed, "signs of units").integers(0, 2, (draws, len(gaps))) * 2.0 - 1.0
-    sums: FloatArray = signs @ (gaps * chance_widened(gaps.sum(axis=1)))
-    return sums
+    return signs @ (gaps * chance_widened(gaps.sum(axis=1)))
 
 
 def chance_widened(gaps: FloatArray) -> float:

@@ -149,8 +149,7 @@ class Findings(NamedTuple):
 
 def part_of(score: ScoreRow, metric: str, part: str = "value") -> float | None:
     """The value of a metric of a score, or another number of it; None where the score has none."""
-    found: float | None = getattr(score.metrics.get(metric), part, None)
-    return found
+    return getattr(score.metrics.get(metric), part, None)
 
 
 def _decimals_of(scores: Iterable[ScoreRow]) -> int:

@@ -110,7 +110,7 @@ class Correction:
         return {name: unpack_texts(self.arrays, f"{_LEVELS}/{name}") for name in names}
 
     def contributions(self, batch: Batch, rows: IntArray, background: IntArray) -> Contributions | None:
-        """Contributions by shap's explainer of trees, with the move of the score by scaling; None without trees."""
+        """The contributions of the trees, with the move of the score by scaling; None without trees."""
         if self.model is None:
             return None
         scaled = scores(self.start.predict(Batch(batch.score)))

@@ -203,10 +203,7 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     on_threads(work, spans(len(batch), BLOCK))
     whole = np.concatenate([len(model.steps.roots) - rates, rates], axis=1) if batch.classes == 2 else rates
     whole /= whole.sum(axis=1, keepdims=True)  # rates are kept as float32
-    mixed: FloatArray = (1.0 - model.weight) * prob + model.weight * _held(
-        whole[:, np.argsort(model.order)], model.added
-    )
-    return mixed
+    return (1.0 - model.weight) * prob + model.weight * _held(whole[:, np.argsort(model.order)], model.added)
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:

@@ -112,5 +112,4 @@ def judged(rows: Rows, trees: Sequence[Tree], some: IntArray) -> FloatArray:
         kernels.leaves(rows.codes, tree.nodes, some[mine], leaf)
         mean[mine] += tree.rates[leaf]
         count[mine] += 1.0
-    found: FloatArray = mean / np.maximum(count, 1.0)[:, None]
-    return found
+    return mean / np.maximum(count, 1.0)[:, None]

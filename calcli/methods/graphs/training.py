@@ -326,8 +326,7 @@ def _reproducible(device: str) -> Iterator[torch.device]:
 def first_mixing(graph: Graph, values: FloatArray, scheme: Scheme) -> FloatArray:
     """The input of the hidden layer: a row for each row, or for each group where all of its rows see the same."""
     if isinstance(graph, Cliques) and scheme.loops:
-        mean: FloatArray = graph.sums(values) / np.maximum(graph.size, 1.0)[:, None]
-        return mean
+        return graph.sums(values) / np.maximum(graph.size, 1.0)[:, None]
     return graph.spread(values, scheme)
 
 
