@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import JsonObject, Manifest
@@ -23,6 +23,7 @@ from calcli.metrics.catalog import MetricSpec
 from calcli.models.base import Given
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.learn import FitOutcome
+from calcli.models.multi import MultiModel
 from calcli.models.recipe import AUTO, Recipe
 from calcli.models.side_inputs import NO_SIDE_FILES, NOTHING_LOADED, LoadedSideInputs, SideFiles
 from calcli.places import Url, folder
@@ -32,9 +33,6 @@ from calcli.tables.binding_types import Binding
 from calcli.tables.request import ColumnsRequest, Engine, Request
 from calcli.tables.source import Data, Source
 from calcli.version import VERSION
-
-if TYPE_CHECKING:
-    from calcli.models.multi import MultiModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
