@@ -169,10 +169,10 @@ def compare(arguments: Arguments, console: Console) -> Answer:
 def refit(arguments: Arguments, console: Console) -> Answer | None:
     """Fit an artifact again on new rows, and keep the better one.
 
-    Repeats the recipe of the artifact: the same method, parameters and columns. The result replaces the artifact if it
-    raises the log-likelihood of held-out new rows by at least 8.9 nats (by chance at most once in twenty years of
-    nightly refits) and by two standard errors, and if it is at most 0.1 % worse in --guard than no calibration and
-    than the artifact in place. Otherwise nothing changes, and the exit code is 1.
+    Repeats the recipe of the artifact: the same method, parameters and columns. The result replaces the artifact if
+    held-out new rows show that it is better (by chance at most once in twenty years of nightly refits), and if it is
+    at most 0.1 % worse in --guard than no calibration and than the artifact in place. Otherwise nothing changes, and
+    the exit code is 1. The rows of one night rarely show it; --pool-nights takes more.
 
     Examples
     --------

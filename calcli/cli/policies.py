@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from calcli.cli import serial
 from calcli.cli.output import Answer, bad_rows, write_file
-from calcli.cli.screen import Screen, fact_list, table, wrapped
+from calcli.cli.screen import Screen, fact_list, narrowed, notes, wrapped
 from calcli.diagrams.charts import Chart, decision_charts
 from calcli.diagrams.curves import amount
 from calcli.reporting import decisions, facts
@@ -15,6 +16,7 @@ from calcli.reports.measuring import class_names
 
 if TYPE_CHECKING:
     from calcli.cli.process import Console
+    from calcli.reporting.typesetting import Table
     from calcli.verbs.decide import DecideResult
 
 _OPTIONS = {
@@ -35,10 +37,10 @@ def decided(result: DecideResult) -> Answer:
     def lines(screen: Screen) -> list[str]:
         headline = decisions.headline(result.choice)
         shown = [*map(screen.bold, wrapped(headline, screen.prose)), ""] if headline else []
-        for each in decisions.tables(result.choice):
-            shown += [screen.bold(each.title)] if each.title else []
-            shown += [*table(each, screen), ""]
-        return [*shown, *fact_list(facts.measured(result.data, result.binding.to_json()), screen)]
+        narrower = (_ever_fewer(each) for each in decisions.tables(result.choice))
+        rows, terms = narrowed(narrower, (), screen)
+        shown += [*rows[1:], "", *fact_list(facts.measured(result.data, result.binding.to_json()), screen)]
+        return [*shown, *(["", *notes(terms, screen)] if terms else [])]
 
     return Answer(
         lines,
@@ -50,6 +52,13 @@ def decided(result: DecideResult) -> Answer:
         path=result.path,
         refused=result.refused,
     )
+
+
+def _ever_fewer(shown: Table) -> Iterator[Table]:
+    """The table, then without ever more of its last columns; those of the threshold and of the costs stay."""
+    yield shown
+    for columns in range(len(shown.header) - 1, 4, -1):
+        yield shown.first(columns)
 
 
 def draw(result: DecideResult, target: str, console: Console) -> None:

@@ -205,3 +205,20 @@ def widest_fitting(tables: Iterable[Table], screen: Screen) -> tuple[Table, list
         if max(map(shown_width, lines)) <= screen.width:
             break
     return shown, lines
+
+
+def narrowed(found: Iterable[Iterable[Table]], terms: Iterable[Pair], screen: Screen) -> tuple[list[str], list[Pair]]:
+    """Of each table the first that fits the screen, under its title; the terms of its columns, and which are hidden."""
+    lines: list[str] = []
+    hidden: dict[str, None] = {}
+    for widest, *narrower in found:
+        shown, rows = widest_fitting((widest, *narrower), screen)
+        hidden |= dict.fromkeys(name for name in widest.header if name not in shown.header)
+        lines += ["", *([screen.bold(shown.title)] if shown.title else []), *rows]
+    kept = [(name, meaning) for name, meaning in terms if name not in hidden]
+    return lines, [*kept, *([more(hidden)] if hidden else [])]
+
+
+def more(hidden: Iterable[str]) -> Pair:
+    """The term that names the columns for which a screen is too narrow."""
+    return "more", f"{', '.join(hidden)}, on a wider screen or with --format"

@@ -107,11 +107,13 @@ def render_contributions(
     from matplotlib import pyplot
 
     shown: Any = np.array([list(row) for row in data], dtype=object)
-    before = mpl.get_backend()
+    before, state = mpl.get_backend(), np.random.get_state()
     pyplot.switch_backend("agg")
+    np.random.seed(0)  # shap draws by this one where the points of a swarm lie
     try:
         with mpl.rc_context():
             mpl.rcdefaults()
+            mpl.rc("svg", hashsalt="calcli")
             found = shap.Explanation(values, np.full(len(values), base), shown, feature_names=list(names))
             if len(values) == 1:
                 shap.plots.waterfall(found[0], max_display=MOST_COLUMNS, show=False)
@@ -126,4 +128,5 @@ def render_contributions(
             pyplot.close()
     finally:
         pyplot.switch_backend(before)
+        np.random.set_state(state)
     return stream.getvalue()

@@ -135,7 +135,7 @@ def _of_estimates(report: Report) -> list[str]:
         *(paragraph(one.message, "warning") for one in report.warnings),
         page.intervals(estimates.picture(report), metric),
         section("Numbers", *(table(each, caption=each.title) for each in estimates.tables(report))),
-        section("Data", terms(facts.measured(report.data, report.binding))),
+        section("Data", terms(estimates.data(report))),
         section("Definitions", terms(estimates.terms(report))),
     ]
 

@@ -207,8 +207,9 @@ class Explanation:
 
 def explain(request: ExplainRequest, listener: Listener = SILENT) -> Explanation:
     """Say which columns move the calibrated score away from the raw one, by Shapley values."""
-    extras.require("shap", "--explain")
     form = None if request.output is None else image_format_of(request.output, FORMATS)
+    if form is not None:
+        extras.require("shap", f"a picture as {form}")
     model = load(request.artifact)
     _check(model, request)
     with open_source(request.data) as source:

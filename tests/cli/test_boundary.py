@@ -88,11 +88,11 @@ def test_a_name_cannot_move_the_cursor(here: Path, run: Run) -> None:
 
 
 USAGE = [
-    (("ft",), "no command 'ft'; did you mean fit?; see: calcli --help"),
+    (("ft",), "no command 'ft'; did you mean fit? see: calcli --help"),
     (("frobnicate",), f"no command 'frobnicate'; available: {', '.join(COMMANDS)};"),
-    (("--versoin",), "no option --versoin; did you mean --version?;"),
+    (("--versoin",), "no option --versoin; did you mean --version?"),
     (("--debug", "fit"), "no option --debug; options of a command stand after its name;"),
-    (("fit", "x", "--metod", "platt"), "no option --metod; did you mean --method?; see: calcli fit --help"),
+    (("fit", "x", "--metod", "platt"), "no option --metod; did you mean --method? see: calcli fit --help"),
     (
         ("methods", "-o", "x.json"),
         "no option -o; methods writes to standard output: --format json > FILE; see: calcli methods --help",

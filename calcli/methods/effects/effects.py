@@ -300,7 +300,7 @@ class _Model:
                     words += f", class {self.order[of_class[0]]}" if of_class else ""
                     found.append((abs(value), (words, value, value - around, value + around, unit)))
         found.sort(key=lambda one: (-one[0], str(one[1][0])))
-        note = "The effects, the largest first, with the intervals that the rows leave to them."
+        note = "The effects with their 95 % intervals, from lo to hi."
         sizes, rows = tuple(size for size, _ in found), tuple(row for _, row in found)
         return Section("largest effects", ("if", "effect", "lo", "hi", "in"), rows, note, sizes)
 
