@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from calcli.diagrams.contributions import render_contributions
 
 import calcli
 from calcli import errors
 from calcli.cli.main import main
+from calcli.diagrams.learned import render_contributions
 from tests.support.absent import hide
 from tests.support.reports import ANSWERS_SCHEMA
 from tests.support.samples import breeds, clicks, visits
