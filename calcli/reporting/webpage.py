@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from html import escape
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from calcli.artifacts.manifest import Manifest
 from calcli.diagrams import page, svg
@@ -19,9 +19,6 @@ from calcli.reporting.tables import Findings
 from calcli.reporting.typesetting import GLUE, Table, glued, number
 from calcli.reporting.verdict import Verdict
 from calcli.reports.schema import Report
-
-if TYPE_CHECKING:
-    from calcli.reports.schema import Report
 
 _BESIDE = 4
 """Up to so many scores are columns of the table of numbers; more scores are its lines."""
