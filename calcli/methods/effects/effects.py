@@ -36,7 +36,7 @@ PAIRED = (4, 16)
 """The bins of numbers in pairs of two classes; of more only the first."""
 
 MOST_PAIRED = 128
-"""Of more features, those with the largest effects are paired."""
+"""At most so many features are paired, those with the largest effects."""
 
 LOOKED_AT = 5_000
 """By so many rows it is seen whether rows repeat."""
@@ -169,7 +169,7 @@ class _Model:
     codings: tuple[Coding, ...]
     blocks: tuple[Block, ...]
     start: State | None = None
-    """What the logits of more than two classes are scaled by."""
+    """The state of the calibrator that scales the logits of more than two classes."""
 
     def predict(self, batch: Batch) -> FloatArray:
         score = ordered(_scores(self.start, batch), self.order)

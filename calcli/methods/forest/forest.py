@@ -36,13 +36,13 @@ FOLDS = 10
 """Into so many folds rows are dealt, of which each tree sees six."""
 
 MOST_ROWS = 200_000
-"""Of more rows a sample grows the trees and judges them: each tree sees a tenth of it."""
+"""Where there are more rows, a sample grows the trees and judges them: each tree sees a tenth of it."""
 
 MOST_JUDGED = 20_000
 """So many rows are enough to judge by."""
 
 ADDED = (0.001, 0.003, 0.01, 0.03)
-"""What may be added to the rate of each class, so that none is 0."""
+"""The numbers that may be added to the rate of each class, so that none is 0."""
 
 LEAST = 0.02
 """A forest of less weight would cost more time than it gains."""
@@ -94,7 +94,7 @@ class _Grown:
     """Theirs, by trees that have not seen them."""
 
     weight: float | None
-    """That of the forest beside the scaled score, if it is given."""
+    """The weight of the forest beside the scaled score, if it is given."""
 
     @classmethod
     def of(cls, batch: Batch, fold: IntArray, params: Params, seed: int) -> _Grown:
@@ -150,7 +150,7 @@ class _Grown:
         return State({**params, READS: sorted(one.name for one in codings if one.kind != "score")}, arrays)
 
     def _mixed(self, start: FittedMethod, judging: Mask) -> tuple[float, float]:
-        """What is added to rates, and the weight of the forest: 0 unless it is given, or shown to help these rows."""
+        """The number added to rates, and the weight of the forest: 0 unless given, or shown to help these rows."""
         rows = self.batch.bare.take(self.some[judging])
         scaled = start.predict(Batch(rows.score))
         rates = self.rates[judging][:, np.argsort(self.order)]
