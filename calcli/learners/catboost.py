@@ -39,8 +39,8 @@ _RANKING = {"iterations": 50, "depth": 4, "border_count": 64}
 and the features that they choose make no better calibrators."""
 
 _MANY, _SHALLOW = 2_000, {"depth": 2}
-"""Of more features than this only those are ranked that tell the most by themselves, by a shallower model in a third of
-the time."""
+"""Where there are more features than this, only those are ranked that tell the most by themselves, by a shallower model
+in a third of the time."""
 
 _RANKED_ROWS, _RANKED_OF_CLASS = 50_000, 5_000
 """Features are ranked on a sample of so many rows, in which the rarest class has so many."""

@@ -239,7 +239,7 @@ def in_class_order(score: FloatArray, weight: FloatArray | None) -> tuple[FloatA
 
 
 _OFF_TIES = 1e-13
-"""Of float32 numbers one in 33,000 lies in the middle of two that have eight decimals, where the last digit decides."""
+"""One float32 number in 33,000 lies in the middle of two that have eight decimals, where the last digit decides."""
 
 
 def score_columns(score: FloatArray) -> list[FloatArray]:

@@ -34,6 +34,9 @@ MOST_PAIRED = 253
 MOST_SORTED = 1_000_000
 """Bins follow from so many rows at most."""
 
+FAR = 15.0
+"""Scores are held within this."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coding(CodedFeature):
@@ -111,13 +114,21 @@ class Coding(CodedFeature):
         return f"{up_to if place < len(self.cuts) else above} {-cut if negated else cut:.4g}"
 
 
-def centred_scores(score: FloatArray, order: IntArray, most: float) -> FloatArray:
-    """The log-odds of two classes, or centred logits of more, with the classes in this order, held within `most`.
+def centred_scores(score: FloatArray, order: IntArray) -> FloatArray:
+    """The log-odds of two classes, or centred logits of more, with the classes in this order, held within `FAR`.
 
     They are ordered before they are centred: the last digits of a mean depend on what is added to what first.
     """
     score = ordered(score, order)
-    return np.clip(score if score.ndim == 1 else score - score.mean(axis=1, keepdims=True), -most, most)
+    return np.clip(score if score.ndim == 1 else score - score.mean(axis=1, keepdims=True), -FAR, FAR)
+
+
+def centred_terms(score: Terms, order: IntArray) -> Terms:
+    """`centred_scores` as terms, with the classes in this order."""
+    if len(score) == 1:
+        return (terms.clip(score[0] if order[0] == 0 else -1.0 * score[0], -FAR, FAR),)
+    mean = terms.total(score) / float(len(score))
+    return tuple(terms.clip(score[place] - mean, -FAR, FAR) for place in order)
 
 
 def learned(batch: Batch, score: FloatArray, bins: int, score_bins: int, coarse: Sequence[int]) -> list[list[Coding]]:
