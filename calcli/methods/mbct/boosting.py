@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -294,26 +294,31 @@ def _loss_curve(train: Rows, test: Rows, growth: Growth, search: Search, unit: I
     predict.row_losses(score, label, link, loss)
     before = loss.copy()
     curve = [(float(weight @ loss), 0.0, 0.0)]
-    # Tree after tree, until a tree is a mere root or the loss has not fallen for long.
+    # Tree after tree, until a tree is a mere root or the loss has not fallen for long. As many trees are applied
+    # together as must grow before that can be.
     lowest = nodes = 0
     buffers = Buffers(train, search.offsets, growth, search.seed)
     losses, trees = [buffers.loss()], list[Tree]()
-    for tree in islice(boosted(buffers, growth), search.most):
-        if len(tree) == 1:
+    growing = islice(takewhile(lambda tree: len(tree) > 1, boosted(buffers, growth)), search.most)
+    while len(curve) <= lowest + PATIENCE:
+        new = list[Tree]()
+        for tree in islice(growing, lowest + PATIENCE + 1 - len(curve)):
+            new.append(tree)
+            nodes += len(tree)
+            if nodes <= MOST_NODES:
+                trees.append(tree)
+                losses.append(buffers.loss())
+        if not new:
             break
-        nodes += len(tree)
-        if nodes <= MOST_NODES:
-            trees.append(tree)
-            losses.append(buffers.loss())
-        Forest.of([tree], link, growth.rate, average=search.average).calibrate(codes, score)
-        predict.row_losses(score, label, link, loss)
-        change = loss - before
-        square = weight @ change**2 if unit is None else np.square(np.bincount(unit, weight * change)).sum()
-        curve.append((float(weight @ loss), float(weight @ change), float(square)))
-        if curve[-1][LOSS] < curve[lowest][LOSS]:
-            lowest = len(curve) - 1
-        if len(curve) - lowest > PATIENCE:
-            break
+        forest = Forest.of(new, link, growth.rate, average=search.average)
+        for place in range(len(new)):
+            forest.calibrate(codes, score, only=place)
+            predict.row_losses(score, label, link, loss)
+            change = loss - before
+            square = weight @ change**2 if unit is None else np.square(np.bincount(unit, weight * change)).sum()
+            curve.append((float(weight @ loss), float(weight @ change), float(square)))
+            if curve[-1][LOSS] < curve[lowest][LOSS]:
+                lowest = len(curve) - 1
     return Curve(np.array(curve), growth, losses, trees)
 
 
