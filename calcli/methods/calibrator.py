@@ -203,7 +203,14 @@ class FittedMethod:
         return replace(self, post_processing=post_processing)
 
     def to_state(self) -> State:
-        """Everything, for an artifact."""
+        """Everything, for an artifact, which is refused here where it would be when it is read."""
+        try:
+            self.checked()
+        except ValueError as error:
+            raise FitError(
+                f"{self.spec.name} gives numbers for these rows that no artifact holds: {error}",
+                hint="take another method or, if the scores are no log-odds and only rank, --rank COLUMN",
+            ) from error
         whole = nest({"method": self.state} | ({} if self.start is None else {"start": self.start}))
         prior_ratio: Json = None if self.post_processing.prior_ratio is None else list(self.post_processing.prior_ratio)
         facts: dict[str, Json] = {

@@ -150,6 +150,7 @@ def uncalibrated(loaded: Loaded, flags: Flags, seed: int) -> CalibratorModel:
         )
     recipe = Recipe(method="identity", holdout="none", flags=flags)
     learned = learn(recipe, loaded.batch.bare, class_names(binding), seed=seed, listener=SILENT)
+    learned = replace(learned, label_check=LabelCheck.of(loaded.batch.bare))
     report = report_on("decide", seed, data_facts(loaded), binding, Measurements({}))
     manifest = write(None, recipe, learned, binding, report, NOTHING_LOADED)
     return CalibratorModel.of(None, manifest, binding, None, learned.calibrator)

@@ -196,7 +196,7 @@ def _weights(blocks: Iterable[Rows]) -> FloatArray:
     """On a worker, the sums of the weights and of their squares, and how many blocks have any."""
     total = np.zeros(3)
     for rows in blocks:
-        total += rows.mass, float(rows.weights @ rows.weights), len(rows.weight) > 0
+        total += rows.mass, float(rows.weights @ rows.weights), rows.weighted
     return total
 
 
@@ -216,7 +216,7 @@ def _at_root(cells: Cells, rule: Rule, blocks: Iterable[Rows]) -> _Root:
     total = _Root(np.zeros(kernels.FACTS), [], cells.histogram(squares=rule.squares))
     for rows in blocks:
         total.facts += passes.totals(rows, cells, rule.link, squares=rule.squares)
-        total.losses.append(update.log_loss(rows.prob, rows.label, rows.weight))
+        total.losses.append(update.log_loss(rows.arrays))
         split_search.add_to_histogram(rows.arrays, 0, len(rows), cells, rule, total.histogram)
     return total
 

@@ -20,6 +20,7 @@ from calcli.learners.encoding import heaviest_levels, level_weights
 from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, quantile_gaps, unpack_features
 from calcli.methods.trees.kernels import encode_numbers, only_read, scratch
 from calcli.numeric.bins import run_starts
+from calcli.numeric.seeded import ordered
 
 Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
@@ -113,8 +114,12 @@ class Coding(CodedFeature):
         return f"{up_to if place < len(self.cuts) else above} {-cut if negated else cut:.4g}"
 
 
-def centred_scores(score: FloatArray) -> FloatArray:
-    """The log-odds of two classes, or centred logits of more, held within `FAR`."""
+def centred_scores(score: FloatArray, order: IntArray) -> FloatArray:
+    """The log-odds of two classes, or centred logits of more, with the classes in this order, held within `FAR`.
+
+    They are ordered before they are centred: the last digits of a mean depend on what is added to what first.
+    """
+    score = ordered(score, order)
     return np.clip(score if score.ndim == 1 else score - score.mean(axis=1, keepdims=True), -FAR, FAR)
 
 

@@ -59,9 +59,9 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     names = set(most_important(batch.features, batch.labels, batch.weight, count=most, seed=seed))
     others = len(batch.features) - len(names)
     batch = replace(batch, features={name: column for name, column in batch.features.items() if name in names})
-    order = class_order(batch.score)
+    order = class_order(batch.score, batch.weight)
     start = _start(batch, sides, seed)
-    classes, score = batch.classes, np.ascontiguousarray(ordered(_scores(start, batch), order))
+    classes, score = batch.classes, np.ascontiguousarray(_scores(start, batch, order))
     binary = classes == 2
     coarse = PAIRED if binary else PAIRED[:1]
     each = learned(batch, score, int(number(params, "bins")) if binary else 16, 32 if binary else 8, coarse)
@@ -138,12 +138,12 @@ def _start(batch: Batch, sides: SideInputs, seed: int) -> State | None:
     return Sms().fit(batch.bare, sides, {}, seed) if enough else None
 
 
-def _scores(start: State | None, batch: Batch) -> FloatArray:
-    """The log-odds of two classes, or centred logits of more, as they are or scaled."""
+def _scores(start: State | None, batch: Batch, order: IntArray) -> FloatArray:
+    """The log-odds of two classes, or centred logits of more, with the classes in this order, as they are or scaled."""
     if start is None:
-        return centred_scores(batch.score)
+        return centred_scores(batch.score, order)
     prob = Sms().predict(start, batch.bare, NO_SIDE_INPUTS)
-    return centred_scores(np.log(np.maximum(prob, LEAST)))
+    return centred_scores(np.log(np.maximum(prob, LEAST)), order)
 
 
 def _moments(score: FloatArray, weight: FloatArray) -> tuple[float, float]:
@@ -172,7 +172,7 @@ class _Model:
     """The state of the calibrator that scales the logits of more than two classes."""
 
     def predict(self, batch: Batch) -> FloatArray:
-        score = ordered(_scores(self.start, batch), self.order)
+        score = _scores(self.start, batch, self.order)
         binary = score.ndim == 1
         total = self.slope * score + (self.intercept[0] if binary else self.intercept)
         along = (score - self.mean) / self.spread
@@ -188,7 +188,7 @@ class _Model:
         background = np.arange(len(rows), len(places))
         batch = batch.take(places)
         sign = -1.0 if self._negated else 1.0
-        score = ordered(centred_scores(batch.score), self.order)
+        score = centred_scores(batch.score, self.order)
         along = (score - self.mean) / self.spread
         names = ["score", *batch.features]
         base, moved = _of_one(sign * (self.slope * score + self.intercept[0]) - batch.score, rows, background)

@@ -28,7 +28,7 @@ from calcli.methods.trees.coding import pack_features, unpacked_once
 from calcli.methods.trees.held_out_choice import distinct, least_loss
 from calcli.numeric.losses import log_loss, prob_of_label
 from calcli.numeric.mixture import likeliest_weights
-from calcli.numeric.seeded import Mask, Split, class_order, folds, group_folds, held_out, ordered, stream
+from calcli.numeric.seeded import Mask, Split, class_order, folds, group_folds, held_out, stream
 from calcli.numeric.side_by_side import on_threads
 from calcli.state import Numbers, Rules, State, nest, prefixed, unit, unnest, unprefixed
 
@@ -98,8 +98,8 @@ class _Grown:
 
     @classmethod
     def of(cls, batch: Batch, fold: IntArray, params: Params, seed: int) -> _Grown:
-        order = class_order(batch.score)
-        score = np.ascontiguousarray(ordered(centred_scores(batch.score), order))
+        order = class_order(batch.score, batch.weight)
+        score = np.ascontiguousarray(centred_scores(batch.score, order))
         codings = growing.ordered_codings(batch, score, int(number(params, "bins")))
         codes = np.stack([coding.of(batch, score) for coding in codings], dtype=np.int32)
         label, weight = np.argsort(order)[batch.labels], batch.weights.astype(np.float64)
@@ -189,7 +189,7 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     prob = model.start.predict(Batch(batch.score))
     if not len(model.steps.roots):
         return prob
-    score = ordered(centred_scores(batch.score), model.order)
+    score = centred_scores(batch.score, model.order)
     columns = [coding.of(batch, score) for coding in model.codings]
     rates = np.zeros((len(batch), model.rate.shape[1]))
 
