@@ -99,7 +99,8 @@ def _score(score: JsonObject, positive: object) -> str:
     of = spelled(positive)
     if len(columns) == 1:
         if score["kind"] == "rank":
-            return f"{columns[0]}: a number that only ranks {of}; the raw score is the base rate, and has its AUC"
+            ranks = f"{columns[0]}: a number that only ranks, larger where {of} is likelier"
+            return f"{ranks}; the losses of raw are those of the base rate"
         kind = "the log-odds" if score["kind"] == "logit" else "the probability"
         return f"{columns[0]}: {kind} of {of}"
     kind = "logits" if score["kind"] == "logit" else "probabilities"
