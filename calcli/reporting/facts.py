@@ -45,10 +45,17 @@ def measured(data: DataFacts, binding: JsonObject, more: Sequence[Pair] = ()) ->
 
 
 def fit_data(manifest: Manifest) -> Pair:
-    """The rows that an artifact was fitted on."""
-    rows = f"{cast('JsonObject', manifest.fit)['rows']:,} rows"
-    files = cast("list[JsonObject]", manifest.data.get("files", []))
-    return ("data", f"{rows} from {names_of_files(files)}" if files else rows)
+    """The rows that an artifact was fitted on, and those that chose the policy of a calibrator."""
+    fit, files = cast("JsonObject", manifest.fit), cast("list[JsonObject]", manifest.data.get("files", []))
+    if "decision" not in fit or manifest.task == "regression":
+        return ("data", _rows(fit["rows"], files))
+    choosing = fit["decision"].get("files") or []
+    fitted = _rows(fit["rows"], [one for one in files if one not in choosing])
+    return ("data", f"{fitted}; the policy is chosen on {_rows(fit['decision']['rows'], choosing)}")
+
+
+def _rows(count: int, files: Sequence[JsonObject]) -> str:
+    return f"{count:,} rows{f' from {names_of_files(files)}' if files else ''}"
 
 
 def names_of_files(files: Sequence[JsonObject]) -> str:
