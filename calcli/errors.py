@@ -82,6 +82,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return folded[matches[0]] if matches else None
 
 
+def word(text: str) -> str:
+    """A name as it is typed after a flag: in quotes where a shell would not take it for one word."""
+    import shlex
+
+    return shlex.quote(text)
+
+
 LONG = 60
 """The length from which an error shows only the beginning of a name."""
 

@@ -210,7 +210,7 @@ def measured(report: Report, screen: Screen, more: Sequence[facts.Pair] = (), op
 
 
 def _labels(report: Report, screen: Screen) -> list[str]:
-    """Of several labels how many have a lower loss, and a table of them without its interval where it is too wide."""
+    """How many of several labels have a lower loss, and a table of them without its interval where it is too wide."""
     lines = [line for sentence in labels.headline(report) for line in wrapped(sentence, screen.prose)]
     if (of_labels := labels.table(report)) is not None:
         shown, rows = widest_fitting((of_labels, of_labels.without(len(of_labels.header) - 2)), screen)
@@ -312,7 +312,7 @@ def _segments(report: Report, screen: Screen) -> list[str]:
 
 
 def _recalibration(report: Report, screen: Screen) -> list[str]:
-    """What recalibration gains on held-out rows."""
+    """The gain of recalibration on held-out rows."""
     if report.recalibration is None:
         return []
     gained = report.recalibration.chosen != tables.IDENTITY

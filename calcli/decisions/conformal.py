@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
 from calcli.decisions.targets import Mask
+from calcli.numeric.bins import totals
 from calcli.state import Json
 
 SetScore: TypeAlias = Literal["lac", "aps", "aps-randomised"]
@@ -58,7 +59,7 @@ def conformal_quantile(
     mass = np.ones(len(score)) if weight is None else weight
     if unit is not None:
         _, place = np.unique(unit, return_inverse=True)
-        whole = np.bincount(place, mass)[place]
+        whole = totals(place, mass)[place]
         mass = np.divide(mass, whole, out=np.zeros_like(whole), where=whole > 0)
     total = float(mass.sum())
     if not total > 0:

@@ -234,7 +234,7 @@ def likeliest(prob: FloatArray, top: int) -> Mask:
 
 
 def _leads(prob: Terms, place: int, top: int) -> list[Condition]:
-    """That a class is among the likeliest ones."""
+    """The conditions on which a class is among the likeliest ones."""
     own = prob[place]
     if top >= len(prob):
         return []

@@ -100,7 +100,7 @@ class GapSums:
     """Which cells hold rows, rising: by probability, within it by weight."""
 
     sums: FloatArray
-    """Of 1, w, w^2, w p, w (1 - p), w (y - p), and of 1, w and w^2 over the positive rows, shape (9, cells)."""
+    """Sums of 1, w, w^2, w p, w (1 - p), w (y - p), and of 1, w and w^2 over the positive rows, shape (9, cells)."""
 
     impossible: float = 0.0
     """The weight of the rows that are what their score says they cannot be."""
@@ -369,10 +369,10 @@ class JointTest:
     """The result of the test."""
 
     p: float
-    """Of all gaps together: the share of calibrated scores whose gaps are as unlikely."""
+    """The p-value of all gaps together: the share of calibrated scores whose gaps are as unlikely."""
 
     shift_p: float
-    """Of calibration in the large alone, from the same draws."""
+    """The p-value of calibration in the large alone, from the same draws."""
 
     detectable: float
     """The mean error that this test would have found in four cases of five."""

@@ -56,7 +56,7 @@ _ROUNDING, _TINY = 1e-13, 1e-9
 """
 
 _MOST_LUCK = 5.0
-"""What was found is taken to be no unluckier than by so many standard deviations: else the cut did not choose it."""
+"""An estimate is taken to be unlucky by no more than so many standard deviations: else the cut did not choose it."""
 
 _STEP = 0.03
 _BEYOND = _STEP * (np.arange(400) + 0.5)

@@ -37,7 +37,7 @@ SEVERAL = "several"
 """The method of an artifact whose labels have several."""
 
 _SHARED = ("calcli", "created", "versions", "data")
-"""What the manifest of the whole says for all labels, so that payloads hold no times, versions and paths."""
+"""The keys that the manifest of the whole has for all labels, so that payloads hold no times, versions and paths."""
 
 _WHAT = "an artifact of several labels"
 

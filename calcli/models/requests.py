@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
@@ -17,6 +16,7 @@ from calcli.models.base import Given
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.learn import FitOutcome
 from calcli.models.manifests import manifest_of
+from calcli.models.multi import MultiModel
 from calcli.models.recipe import AUTO, Recipe
 from calcli.models.side_inputs import NO_SIDE_FILES, NOTHING_LOADED, LoadedSideInputs, SideFiles
 from calcli.places import Url, folder
@@ -25,9 +25,6 @@ from calcli.reports.schema import RAW, Report
 from calcli.tables.binding_types import Binding
 from calcli.tables.request import ColumnsRequest, Engine, Request
 from calcli.tables.source import Data, Source
-
-if TYPE_CHECKING:
-    from calcli.models.multi import MultiModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

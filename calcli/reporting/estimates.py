@@ -1,4 +1,4 @@
-"""What `estimate` found, in sentences, tables and as a page."""
+"""The findings of `estimate` in sentences, tables and as a page."""
 
 from __future__ import annotations
 

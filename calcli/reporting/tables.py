@@ -83,7 +83,7 @@ class Findings(NamedTuple):
     """The reliability of the raw score, with its diagnosis, where there is one."""
 
     base: str = "no calibration"
-    """What the raw score is: probabilities without calibration, or the base rate where it only ranks."""
+    """The kind of the raw score: probabilities without calibration, or the base rate where it only ranks."""
 
     groups: Mapping[str, tuple[int, int]] = MappingProxyType({})
     """By column: the number of groups in which the raw score is off beyond chance, and the number of all groups."""

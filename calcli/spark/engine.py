@@ -73,7 +73,7 @@ class SparkTable:
     """The table as Spark knows it."""
 
     name: str
-    """What messages call it."""
+    """Its name in messages."""
 
     keep_going: bool = False
     """Whether bad rows are left out; else the table is refused."""

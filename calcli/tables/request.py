@@ -17,7 +17,7 @@ Engine: TypeAlias = Literal["local", "spark"]
 """Where the work is done: on this machine, or on a cluster."""
 
 BadRows: TypeAlias = Literal["fail", "null"]
-"""What to do with a row that cannot be used: refuse the table, or go on without it."""
+"""The treatment of a row that cannot be used: refuse the table, or go on without the row."""
 
 TABLE = "table:"
 """Before the name of a table that Spark knows: `table:db.scores`."""

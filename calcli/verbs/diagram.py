@@ -107,7 +107,7 @@ class DiagramRequest(RowsRequest):
 
     @property
     def costs(self) -> Costs | None:
-        """What mistakes cost, if that was said."""
+        """The costs of mistakes, if they were given."""
         given = {"--cost-fp": self.cost_fp, "--cost-fn": self.cost_fn}
         if all(cost is None for cost in given.values()):
             return None

@@ -57,7 +57,7 @@ class EnsembleMetrics:
     metrics: Mapping[str, Measured]
     single: bool
     beyond: Decomposed | None
-    """Of rows from out of the domain."""
+    """The uncertainty of rows from out of the domain."""
 
     def resampled(self, weight: FloatArray, outside: IntArray) -> Iterator[tuple[str, float]]:
         """The metrics with these weights of the rows, and with these rows from out of the domain."""

@@ -62,10 +62,11 @@ class Inspection:
             raise UsageError(
                 f"{name_of(self.path)} has no effects of features to draw", hint="--method effects has some"
             )
-        from calcli.diagrams import intervals, page
+        from calcli.diagrams import page
+        from calcli.diagrams.learned import render_intervals
         from calcli.tables.sink import write_bytes
 
-        drawn = intervals.render(pictures, "svg" if form == "html" else form)
+        drawn = render_intervals(pictures, "svg" if form == "html" else form)
         if form == "html":
             picture = drawn.decode()
             body = f'<figure class="wide">{picture[picture.index("<svg") :]}</figure>\n'
@@ -233,7 +234,7 @@ def explain(request: ExplainRequest, listener: Listener = SILENT) -> Explanation
         model.calibrator.predict(batch.take(rows)),
     )
     if form is not None and request.output is not None:
-        from calcli.diagrams.contributions import render_contributions
+        from calcli.diagrams.learned import render_contributions
         from calcli.tables.sink import write_bytes
 
         names, data = explanation.columns, explanation.data

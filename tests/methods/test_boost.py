@@ -110,7 +110,7 @@ def test_it_is_catboost_with_a_baseline(classes: int) -> None:
     if classes == 2:
         raw = told_to_catboost(train, start, start)
     else:
-        order = class_order(train.score)
+        order = class_order(train.score, train.weight)
         in_order = replace(train, label=np.argsort(order)[train.labels])
         raw = told_to_catboost(in_order, start[:, order], start[:, order])[:, np.argsort(order)]
     found = fitted(train, rounds=30, depth=3, rate=0.1, l2=5).predict(train)
@@ -122,7 +122,7 @@ def test_it_is_catboost_with_a_baseline(classes: int) -> None:
 def test_a_class_without_rows_keeps_its_probability_and_trees_are_those_of_the_others(absent: int) -> None:
     train = shops(classes=4)
     train = numbers_only(train.take(train.labels != absent))
-    others = np.array([of for of in class_order(train.score) if of != absent])
+    others = np.array([of for of in class_order(train.score, train.weight) if of != absent])
     start = alone(train).predict(train)
     ranked = replace(train, label=np.array([np.flatnonzero(others == label)[0] for label in train.labels]))
     raw = told_to_catboost(ranked, scores(start)[:, others], scores(start)[:, others])

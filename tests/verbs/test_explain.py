@@ -12,7 +12,7 @@ import pytest
 import calcli
 from calcli import errors
 from calcli.cli.main import main
-from calcli.diagrams.contributions import render_contributions
+from calcli.diagrams.learned import render_contributions
 from tests.support.absent import hide
 from tests.support.reports import ANSWERS_SCHEMA
 from tests.support.samples import breeds, clicks, visits

@@ -122,7 +122,7 @@ class Boosting:
     @classmethod
     def of(cls, params: Params, course: Course, rows: Batch, seed: int) -> Boosting:
         own = {"depth": int(number(params, "depth")), "l2_leaf_reg": number(params, "l2")}
-        order = class_order(rows.score)
+        order = class_order(rows.score, rows.weight)
         # K classes have K - 1 rates a category: 255 borders of each would double the time, and are no better.
         encoding = _encoding(float((rows.labels == order[1]).mean()), 255) if rows.classes == 2 else _encoding(0.5, 64)
         loss = _LOSSES[rows.classes > 2]

@@ -38,7 +38,7 @@ class Rows:
     label: IntArray
     weight: FloatArray
     fold: IntArray
-    """Of each row; -1 for those that every tree may see."""
+    """The fold of each row; -1 for rows that every tree may see."""
 
     classes: int
 

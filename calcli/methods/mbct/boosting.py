@@ -191,7 +191,7 @@ def chosen(
     """The best setting by cross-validation; `score` is the rows' own, before any calibration."""
     # A sample of many rows, with leaves of the same share of them.
     if len(rows) > MOST_ROWS:
-        part = share_by_score(score, MOST_ROWS / len(rows), search.seed, "mbct/sample")
+        part = share_by_score(score, rows.weights, MOST_ROWS / len(rows), search.seed, "mbct/sample")
         rows, score = rows.take(part), score[part]
         search = replace(search, share=search.share * float(part.mean()))
         units = None if units is None else units.take(part)
@@ -247,10 +247,12 @@ def _splits(score: FloatArray, rows: Rows, seed: int, units: SamplingUnits | Non
     """Rows to fit on and held-out rows. Equal rows, and those of a unit, are on one side."""
     most = FOLDS if len(rows) <= CROSS_VALIDATED_ROWS else 1
     if most == 1 and units is None:
-        test = share_by_score(score, 1 / FOLDS, seed, "mbct")
+        test = share_by_score(score, rows.weights, 1 / FOLDS, seed, "mbct")
         return [split for split in [Split(~test, test)] if split.both]
     features = rows.codes[:, :-1].T.astype(np.float64)  # the last is that of the score
-    return splits_by_score(score, rows.label.astype(np.int64), FOLDS, seed, "mbct", [*features], units, most)
+    return splits_by_score(
+        score, rows.label.astype(np.int64), FOLDS, seed, "mbct", [*features], units, most, rows.weights
+    )
 
 
 def _loss_curve(train: Rows, test: Rows, growth: Growth, search: Search, unit: IntArray | None = None) -> FloatArray:
@@ -259,10 +261,10 @@ def _loss_curve(train: Rows, test: Rows, growth: Growth, search: Search, unit: I
     Where the `unit` of each row is given, sums over units are squared.
     """
     # Without trees.
-    link, weight = growth.link, test.weights
-    score = score_of(test.prob, link)
+    link, weight = growth.link, np.ascontiguousarray(test.weights)
+    codes, label, score = test.codes.copy(), test.label.astype(np.uint8), score_of(test.prob, link)
     loss = np.empty(len(test))
-    predict.row_losses(score, test.label, link, loss)
+    predict.row_losses(score, label, link, loss)
     before = loss.copy()
     curve = [(float(weight @ loss), 0.0, 0.0)]
     # Tree after tree, until a tree is a mere root or the loss has not fallen for long.
@@ -271,8 +273,8 @@ def _loss_curve(train: Rows, test: Rows, growth: Growth, search: Search, unit: I
     for tree in islice(boosted(buffers, growth), search.most):
         if len(tree) == 1:
             break
-        Forest.of([tree], link, growth.rate, average=search.average).calibrate(test.codes, score)
-        predict.row_losses(score, test.label, link, loss)
+        Forest.of([tree], link, growth.rate, average=search.average).calibrate(codes, score)
+        predict.row_losses(score, label, link, loss)
         change = loss - before
         square = weight @ change**2 if unit is None else np.square(np.bincount(unit, weight * change)).sum()
         curve.append((float(weight @ loss), float(weight @ change), float(square)))

@@ -143,7 +143,8 @@ class Forest:
         """Calibrate rows by all trees; `score` is z for ``odds`` and p for ``linear``, and is changed."""
 
         def work(block: slice) -> None:
-            apply_trees(codes[block], score[block], self.link, self.walk, np.empty(STRIDE, dtype=np.uint32))
+            own = np.ascontiguousarray(codes[block])
+            apply_trees(own, score[block], self.link, self.walk, np.empty(STRIDE, dtype=np.uint32))
 
         on_threads(work, spans(len(score), BLOCK))
 
