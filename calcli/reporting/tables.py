@@ -376,6 +376,6 @@ def rejection(report: Report) -> Iterator[Table]:
         rows = []
         for x in dict.fromkeys(point["x"] for point in chosen):
             errors = {point["score"]: point["y"] for point in chosen if point["x"] == x}
-            place = f"{x:.0%}" if by == "rate" else f"{x:.1f}"
+            place = percent(x) if by == "rate" else f"{x:.1f}"
             rows.append([place, *(number(errors[score], 4) for score in scores)])
         yield Table(title, [first, *scores], rows, 0)

@@ -288,7 +288,7 @@ def where_wrong(report: Report) -> str:
         legend += [(svg.ink(place), f"predicted by {one}") for place, one in enumerate(names)]
         parts += [
             table(shown, caption=shown.title),
-            page.intervals(segments.picture(found, names), "rate", legend, above=True),
+            page.intervals(segments.picture(found, names), "rate", legend),
         ]
     return "".join([*parts, terms(segments.terms(report))])
 

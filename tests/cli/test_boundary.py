@@ -119,6 +119,10 @@ USAGE = [
     (("fit", "x", "--budget", "long"), "--budget takes a number, 0 to 1,000,000,000, not 'long';"),
     (("fit", "x", "-m", "platt", "--set", "bins"), "--set bins is not KEY=VALUE;"),
     (("evaluate", "test.csv", "--metrics", "nl"), "did you mean 'nll'?"),
+    (
+        ("evaluate", "test.csv", "--by", "a", "--by=b"),
+        "--by is given more than once; name all at once: --by A,B,...",
+    ),
     (("evaluate", "test.csv", "--with", "raw=train.platt"), "'raw' is the name of the uncalibrated score;"),
     (("evaluate", "test.csv", "--input-format", "cvs"), "did you mean 'csv'?"),
 ]
