@@ -146,8 +146,7 @@ class Thresholds:
             group = np.full(rows, -1, dtype=np.int64)
         table = np.array([*self.values, self.unseen], dtype=np.float64)
         known = (group >= 0) & (group < len(self.values))
-        thresholds: FloatArray = table[np.where(known, group, len(self.values))]
-        return thresholds
+        return table[np.where(known, group, len(self.values))]
 
     def shortage(self, result: str) -> str:
         """The end of a sentence, with the result where there are too few rows for a finite threshold."""
@@ -262,8 +261,7 @@ def row_uniforms(prob: FloatArray) -> FloatArray:
         state = (state ^ (state >> np.uint64(30))) * mix[0]
         state = (state ^ (state >> np.uint64(27))) * mix[1]
         state ^= state >> np.uint64(31)
-    uniforms: FloatArray = (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return uniforms
+    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)

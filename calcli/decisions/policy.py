@@ -109,8 +109,7 @@ class GroupRule:
 
     def yes(self, prob: FloatArray, group: IntArray) -> Mask:
         """The decisions; `group` is the place of each row's group, -1 for an unseen one."""
-        found: Mask = prob >= np.array([*self.thresholds, self.unseen])[group]
-        return found
+        return prob >= np.array([*self.thresholds, self.unseen])[group]
 
     def decide(self, prob: FloatArray, group: IntArray) -> IntArray:
         """The action of each row, a place in `actions`."""
@@ -246,7 +245,7 @@ def likeliest(prob: FloatArray, top: int) -> Mask:
 
 
 def _leads(prob: Terms, place: int, top: int) -> list[Condition]:
-    """That a class is among the likeliest ones."""
+    """The conditions on which a class is among the likeliest ones."""
     own = prob[place]
     if top >= len(prob):
         return []

@@ -270,9 +270,10 @@ def fit_each(
     Each group has rows of two labels.
     """
     states: list[State | None] = [None] * len(groups)
-    if len(groups) > 1 and spec.fits_each and not spec.one_vs_rest(batch.classes) and not batch.ranks:
+    side_by_side = getattr(spec.load(), "fit_each", None)
+    if len(groups) > 1 and side_by_side is not None and not spec.one_vs_rest(batch.classes) and not batch.ranks:
         together = grouped(map(_counting_of, groups), lambda group: max(len(group.rows), _AS_MANY), _TOGETHER)
-        states = [state for some in together for state in spec.load().fit_each(batch, some, params)]
+        states = [state for some in together for state in side_by_side(batch, some, params)]
     return [
         _fit_group(spec, batch, group, params, seed)
         if state is None

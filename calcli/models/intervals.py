@@ -20,7 +20,7 @@ from calcli.expressions import Term
 from calcli.models.base import RULE, ColumnOptions, Contents, Decider, DecisionRows, Given, Model, check_reads
 from calcli.models.decided import codes
 from calcli.models.held_out import Mask
-from calcli.models.requests import manifest_of
+from calcli.models.manifests import manifest_of
 from calcli.models.stream import Computed, ModelColumns
 from calcli.reports.groups import groups_of_new_rows, values_of
 from calcli.reports.schema import DataFacts

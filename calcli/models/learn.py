@@ -86,10 +86,10 @@ class FitOutcome:
     """The mean over two deals into folds beside the first, where it was that mean which had to lower it so much."""
 
     folds: Folds | None = None
-    """Of the held-out rows, where several calibrators have predicted them."""
+    """The folds of the held-out rows, where several calibrators have predicted them."""
 
     fits: FoldFits | None = None
-    """What each of these says of all of them."""
+    """The predictions of all held-out rows by each of these calibrators."""
 
     sampled: Sampled | None = None
     """The sample of a larger table that it was fitted on."""
@@ -211,7 +211,6 @@ class _Task:
             fitted,
             Holdout("none"),
             Seconds(fit=time.perf_counter() - started),
-            LabelCheck.of(self.batch),
             choice=selected.choice,
         )
         if self.recipe.holdout == "none":
@@ -235,12 +234,11 @@ class _Task:
         the report. Otherwise it chooses them anew for each split.
         """
         holdout, params = self._holdout(spec), self.recipe.resolve(spec)
-        label_check = LabelCheck.of(self.batch)
         if holdout.kind == "none":
             started = time.perf_counter()
             fitted = self._fit(spec, params)
             seconds = Seconds(fit=time.perf_counter() - started)
-            return FitOutcome(spec, params, fitted, holdout, seconds, label_check)
+            return FitOutcome(spec, params, fitted, holdout, seconds)
 
         splits = split_rows(len(self.batch), holdout, self.seed, self.batch.units)
         started, known = time.perf_counter(), dict[int, FittedMethod]()
@@ -266,7 +264,6 @@ class _Task:
             fitted if settled is None else settled.fitted.with_post_processing(self.post_processing),
             holdout,
             Seconds(predicted.fit_seconds if settled is None else fit_seconds, predicted.apply_seconds),
-            label_check,
             held_out_rows=int(splits.predicted.sum()),
             rows=splits.predicted,
             prob=predicted.prob,

@@ -19,7 +19,7 @@ from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.decisions.choice import choose
 from calcli.decisions.goal import Choice, DecisionGoal, decision_splits
-from calcli.decisions.measure import Rows, paid_of
+from calcli.decisions.measure import JudgedScores, Rows
 from calcli.decisions.targets import decided
 from calcli.diagrams.charts import AtThresholds, thresholds_of
 from calcli.errors import UsageError
@@ -119,7 +119,7 @@ class ScoreRows(DecisionRows):
             new = choose(self.goal, rows.taken(train), seed).policy
             if new is not None:
                 _, beside = measured_rows(self.loaded, new.rule)
-                cost = paid_of(new, rows.taken(test), {name: of[mask][test] for name, of in beside.items()})
+                cost = JudgedScores(new, rows, {name: of[mask] for name, of in beside.items()}).taken(test).paid()
                 saved[test] = 0.0 if cost is None else paid[test] - cost
         return saved
 
@@ -149,6 +149,7 @@ def uncalibrated(loaded: Loaded, flags: Flags, seed: int) -> CalibratorModel:
         )
     recipe = Recipe(method="identity", holdout="none", flags=flags)
     learned = learn(recipe, loaded.batch.bare, class_names(binding), seed=seed, listener=SILENT)
+    learned = replace(learned, label_check=LabelCheck.of(loaded.batch.bare))
     report = report_on("decide", seed, data_facts(loaded), binding, Measurements({}))
     manifest = write(None, recipe, learned, binding, report, NOTHING_LOADED)
     return CalibratorModel.of(None, manifest, binding, None, learned.calibrator)

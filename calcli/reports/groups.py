@@ -240,6 +240,11 @@ class LabelCheck:
         return cls.of_scored(raw_candidate(batch).scored(batch), batch.classes)
 
     @classmethod
+    def of_area(cls, area: float | None, batch: Batch) -> LabelCheck | None:
+        """The check of rows whose raw scores have this AUC."""
+        return cls._of(area, totals(batch.labels, None, batch.classes))
+
+    @classmethod
     def of_scored(cls, scored: Scored, classes: int) -> LabelCheck | None:
         """The check of probabilities beside their labels."""
         area = auc(scored, Options()).value

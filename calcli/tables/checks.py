@@ -184,7 +184,7 @@ class Encoded(Checked):
     """All rows of the chunk, in their places."""
 
     trials: tuple[IntArray, IntArray] | None = None
-    """Of each row, the number of positive trials and of all, where they are counted; the labels are then all 0."""
+    """The numbers of positive trials and of all, by row, where trials are counted; the labels are then all 0."""
 
     share: FloatArray | None = None
     """The label of each row, where labels are soft; the labels are then all 0, and the weights have no scale yet."""

@@ -20,7 +20,7 @@ from calcli.models.recipe import AUTO
 from calcli.models.requests import FitRequest, FitResult, keep, target_of
 from calcli.models.trial import AS_IT_IS, Contender, Judgement, Trial, TrialRows, TrialTable, bind_trial
 from calcli.places import Url
-from calcli.reports.groups import score_warnings, unit_warnings
+from calcli.reports.groups import LabelCheck, score_warnings, unit_warnings
 from calcli.reports.measuring import raw_probabilities, report_on
 from calcli.reports.schema import Report
 from calcli.reports.several import of_labels
@@ -150,8 +150,13 @@ def tried(
         learned = sums.learned(learned)
     else:
         contenders = [AS_IT_IS] if new.prob is None else [AS_IT_IS, new]
-        measured, data = trial.here(contenders, judgement, learned.held_out(trial.batch), learned.folds)
+        held_out = learned.held_out(trial.batch)
+        measured, data = trial.here(contenders, judgement, held_out, learned.folds)
         measured = replace(measured, differences=learned.allowing_for_choice(measured.differences))
+    # How well the raw scores rank all rows is in the report where these are the rows that were measured.
+    raw = {} if others or held_out is not trial.batch or learned.folds else measured.scores[0].metrics
+    known = LabelCheck.of_area(raw["auc"].value, trial.batch) if "auc" in raw else LabelCheck.of(trial.batch)
+    learned = replace(learned, label_check=known)
     report = report_on(
         "fit",
         request.seed,

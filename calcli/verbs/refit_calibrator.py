@@ -40,7 +40,7 @@ from calcli.numeric.losses import log_loss
 from calcli.places import Url, folder
 from calcli.reports.conditions import Guard
 from calcli.reports.drift_baseline import DriftBaseline
-from calcli.reports.groups import score_warnings
+from calcli.reports.groups import LabelCheck, score_warnings
 from calcli.reports.measuring import raw_probabilities, report_on
 from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
 from calcli.tables.binding import bind
@@ -192,7 +192,7 @@ def refit_calibrator(
     others = by_row and rows.measures(recipe)
     asked, sides = replace(recipe, holdout="none") if others else recipe, trial.sides.sides
     learned = learn(asked, trial.batch, trial.classes, seed=request.seed, listener=listener, sides=sides)
-    learned = replace(learned, sampled=rows.sampled)
+    learned = replace(learned, sampled=rows.sampled, label_check=LabelCheck.of(trial.batch))
     for remark in learned.calibrator.remarks():
         listener.note(remark)
     if learned.rows is None and not others:

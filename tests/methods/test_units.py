@@ -11,12 +11,12 @@ from calcli.batch import Batch, Column, SamplingUnits
 from calcli.methods import calibrator, pool
 from calcli.methods.graphs import training
 from calcli.methods.mbct import boosting
-from calcli.methods.mbct.level_passes import Rows
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.held_out_choice import distinct, held_out_splits
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import Split, splits_by_score
 from tests.support.cases import every_method
+from tests.support.mbct_oracle import mbct_rows
 
 EACH = 12
 
@@ -35,7 +35,7 @@ def alike(units: int = 60, classes: int = 2, seed: int = 0) -> Batch:
 
 def mbct_splits(batch: Batch) -> list[Split]:
     codes = np.zeros((len(batch), 2), dtype=np.uint16)
-    rows = Rows(codes, np.full(len(batch), 0.5), batch.labels.astype(np.uint8), np.empty(0))
+    rows = mbct_rows(codes, np.full(len(batch), 0.5), batch.labels)
     return boosting._splits(batch.score, rows, 0, batch.units)
 
 

@@ -8,6 +8,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from calcli.methods.mbct.level_passes import Rows
+
 NORMAL = NormalDist()  # a hundred times as fast as scipy's for a single number
 
 
@@ -37,6 +39,15 @@ def closed_mvce_of_sums(n: float, w: float, we: float, wwee: float, bin_size: fl
     m = 2 * s * NORMAL.pdf(d) + mean * (2 * NORMAL.cdf(d) - 1)
     rest = mean**2 + v - m**2 - v * (2 * NORMAL.cdf(d) - 1) ** 2 + 2 * v * NORMAL.pdf(d) ** 2 / (t - 1)
     return math.sqrt(m**2 + max(0.0, rest) / t)
+
+
+def mbct_rows(codes: np.ndarray, prob: np.ndarray, label: np.ndarray, weight: np.ndarray | None = None) -> Rows:
+    """Rows as `Buffers` takes them."""
+    rows = Rows.empty(*codes.shape, weighted=weight is not None)
+    rows.codes[:], rows.prob[:], rows.label[:] = codes, prob, label
+    if weight is not None:
+        rows.weight[:] = weight
+    return rows
 
 
 @dataclass

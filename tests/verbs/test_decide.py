@@ -557,7 +557,9 @@ def test_the_command(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--budget", "30", "--format", "csv", "-q"]) == 0
     assert capsys.readouterr().out.startswith("option,threshold,number,value,lo,hi\nchosen,")
     assert main(["inspect", "valid.policy"]) == 0
-    assert "is a policy (platt)" in capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
+    assert "is a policy (platt)" in told
+    assert f"data {clicks().height:,} rows; the policy is chosen on 3,000 rows from {VALID} " in told
     assert main(["evaluate", str(VALID), "--with", "valid.policy", "-q"]) == 0
     assert "It promised positive-rate <= 0.01" in " ".join(capsys.readouterr().out.split())
 

@@ -54,22 +54,25 @@ class Coder:
         return [feature.codes for feature in self.features]
 
     def encode(self, batch: Batch) -> Codes:
-        rows = len(batch)
-        codes = np.empty((rows, len(self.features)), dtype=np.uint16)
-        columns = [self._column(feature, batch) for feature in self.features]
+        codes = np.empty((len(batch), len(self.features)), dtype=np.uint16)
+        self.encode_into(codes, 0, batch)
+        return codes
+
+    def encode_into(self, lines: Codes, first: int, batch: Batch) -> None:
+        """Put the codes of each row into its line, from place `first` on."""
+        rows, columns = len(batch), [self._column(feature, batch) for feature in self.features]
 
         def work(start: int) -> None:
             below = scratch()
             for low in range(start, min(start + BLOCK, rows), STRIDE):
                 high = min(low + STRIDE, start + BLOCK, rows)
-                for place, (missing, values, table) in enumerate(columns):
+                for place, (missing, values, table) in enumerate(columns, first):
                     if missing is not None:
-                        encode_numbers(values, table, missing, low, high, below, codes, place)
+                        encode_numbers(values, table, missing, low, high, below, lines, place)
                     else:
-                        applying.encode_categories(values, table, low, high, codes, place)
+                        applying.encode_categories(values, table, low, high, lines, place)
 
         on_threads(work, range(0, rows, BLOCK))
-        return codes
 
     def _column(self, feature: CodedFeature, batch: Batch) -> tuple[int | None, NDArray[Any], NDArray[Any]]:
         """How many codes missing numbers have, the values, and the cuts; of a category None, and the codes of levels.
@@ -130,7 +133,7 @@ def learn_codes(
         if name is None:
             if score_by == "mass":
                 # Rows of one score are in the same bin whichever class is the positive one.
-                score, rank = in_class_order(batch.score)
+                score, rank = in_class_order(batch.score, batch.weight)
                 low, high = quantile_gaps(score, batch.weight, score_bins)
                 low, high = (-high[::-1], -low[::-1]) if rank[0] else (low, high)
                 # Few digits as probabilities, where these can be told apart.

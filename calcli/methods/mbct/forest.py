@@ -139,11 +139,15 @@ class Forest:
         depths = np.maximum.reduceat(depth, self.roots)
         return Walk(self.roots.astype(np.uint32), depths, nodes, children, self.pattern, self.bound)
 
-    def calibrate(self, codes: Codes, score: FloatArray) -> None:
-        """Calibrate rows by all trees; `score` is z for ``odds`` and p for ``linear``, and is changed."""
+    def calibrate(self, codes: Codes, score: FloatArray, *, only: int | None = None) -> None:
+        """Calibrate rows by all trees, or by one; `score` is z for ``odds`` and p for ``linear``, and is changed."""
+        walk = self.walk
+        if only is not None:
+            walk = walk._replace(roots=walk.roots[only : only + 1], depths=walk.depths[only : only + 1])
 
         def work(block: slice) -> None:
-            apply_trees(codes[block], score[block], self.link, self.walk, np.empty(STRIDE, dtype=np.uint32))
+            own = np.ascontiguousarray(codes[block])
+            apply_trees(own, score[block], self.link, walk, np.empty(STRIDE, dtype=np.uint32))
 
         on_threads(work, spans(len(score), BLOCK))
 
@@ -283,7 +287,7 @@ def sections(coder: Coder, forest: Forest, *, start: str, alpha: float, loss: st
             depth[child] = depth[node] + 1
     names = [coder.features[feature].name or "score" for feature in forest.feature[inner]]
     gain = forest.mass[inner] * (forest.local[inner] - forest.split[inner])
-    what = f"the fall of the split loss ({loss}) over the rows of the nodes"
+    what = f"what all splits take off the split loss ({loss})"
     features = importance_section(names, depth[inner], gain, what)
     tree = (_first_tree(forest, words),) if len(forest) else ()
     return (features, *tree, _rules(forest, paths, start, alpha), _splits(forest, paths, names, gain, loss))
@@ -315,7 +319,7 @@ def _first_tree(forest: Forest, words: Sequence[str]) -> Section:
                 None,
             )
 
-    note = "The first tree: the branches of a node stand below it, those of most rows first; leaves have a pattern."
+    note = "The branches of a node stand below it, those of most rows first; leaves have a pattern."
     columns = ("node", "rows", "label rate", "pattern")
     return Section("first tree", columns, tuple(lines(0, 0, None)), note, brief=tuple(lines(0, 0, DRAWN_BRANCHES)))
 
@@ -384,7 +388,7 @@ def _splits(forest: Forest, paths: list[str], names: Sequence[str], gain: FloatA
                 *(value if math.isfinite(value) else None for value in losses),
             )
         )
-    what = "how much the log-loss per row changes at least" if loss == "nll" else loss
+    what = "by how much at least the log-loss per row has changed" if loss == "nll" else f"the {loss}"
     columns = ("tree", "at", "split by", "branches", "before", "after", "all rows")
-    note = f"Losses of the node's rows before and after, and of all rows: {what}."
+    note = f"Before, after: {what}, of the node's rows before and after the split; all rows: of all rows after it."
     return Section("splits", columns, tuple(rows), note, tuple(np.nan_to_num(gain).tolist()))

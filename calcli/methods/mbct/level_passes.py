@@ -21,12 +21,12 @@ from calcli.methods.mbct.kernels import (
     Cells,
     Children,
     Codes,
-    Flags,
     Places,
     RowArrays,
     Rule,
     Scratch,
     Splits,
+    Words,
     split_search,
     update,
 )
@@ -40,41 +40,69 @@ SplitLoss = Literal["nll", "mvce", "mvce-sampled", "ece", "ece-sweep"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows as MBCT sees them: codes, the probability so far, the label, and weights or an empty array.
+    """Rows as MBCT sees them: the probability so far, the label, codes, and perhaps a weight; see `RowArrays`.
 
     A buffer of rows: while trees grow, rows move to other places of it, or to those of a second one.
     """
 
-    codes: Codes
-    prob: FloatArray
-    label: Flags
-    weight: FloatArray
+    words: Words
+    features: int
+    weighted: bool
+
+    @classmethod
+    def empty(cls, rows: int, features: int, *, weighted: bool) -> Rows:
+        """Memory for so many rows."""
+        return cls(np.empty((rows, 1 + weighted + -(-(1 + features) // 4)), dtype=np.uint64), features, weighted)
 
     def __len__(self) -> int:
-        return len(self.prob)
+        return len(self.words)
+
+    @property
+    def prob(self) -> FloatArray:
+        return self.words.view(np.float64)[:, 0]
+
+    @property
+    def numbers(self) -> Codes:
+        """The numbers of 16 bits, of which the words of each row are made; the label stands before the codes."""
+        return self.words.view(np.uint16)
+
+    @property
+    def first_code(self) -> int:
+        return 9 if self.weighted else 5
+
+    @property
+    def label(self) -> Codes:
+        return self.numbers[:, self.first_code - 1]
+
+    @property
+    def codes(self) -> Codes:
+        return self.numbers[:, self.first_code : self.first_code + self.features]
+
+    @property
+    def weight(self) -> FloatArray:
+        """The weights; empty where none were given."""
+        return self.words.view(np.float64)[:, 1] if self.weighted else np.empty(0)
 
     @property
     def mass(self) -> float:
-        return float(self.weight.sum()) if len(self.weight) else float(len(self))
+        return float(self.weight.sum()) if self.weighted else float(len(self))
 
     @property
     def weights(self) -> FloatArray:
         """The weights; ones where none were given."""
-        return self.weight if len(self.weight) else np.ones(len(self))
+        return self.weight if self.weighted else np.ones(len(self))
 
     @property
     def arrays(self) -> RowArrays:
-        return RowArrays(self.codes, self.prob, self.label, self.weight)
+        return RowArrays(self.words, self.weighted)
 
     def take(self, chosen: Mask | Places | slice) -> Rows:
         """Some of the rows; a slice shares their memory."""
-        weight = self.weight[chosen] if len(self.weight) else self.weight
-        return Rows(self.codes[chosen], self.prob[chosen], self.label[chosen], weight)
+        return Rows(self.words[chosen], self.features, self.weighted)
 
     def room(self) -> Rows:
         """A second buffer for as many rows."""
-        codes, prob, label, weight = self.arrays
-        return Rows(np.empty_like(codes), np.empty_like(prob), np.empty_like(label), np.empty_like(weight))
+        return Rows(np.empty_like(self.words), self.features, self.weighted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,8 +201,8 @@ class Growth:
 
 def cells_of(rows: Rows, offsets: Places) -> Cells:
     """The cells of these rows, with `offsets` as in `Cells`."""
-    squares = float(rows.weight @ rows.weight) if len(rows.weight) else float(len(rows))
-    return cells_of_sums(offsets, rows.mass, squares, weighted=len(rows.weight) > 0)
+    squares = float(rows.weight @ rows.weight) if rows.weighted else float(len(rows))
+    return cells_of_sums(offsets, rows.mass, squares, weighted=rows.weighted)
 
 
 def cells_of_sums(offsets: Places, mass: float, squares: float, *, weighted: bool) -> Cells:
@@ -204,7 +232,7 @@ def log_loss(rows: Rows) -> float:
     """The sum of w times the log-loss over all rows."""
 
     def add(block: slice) -> float:
-        return update.log_loss(rows.prob[block], rows.label[block], rows.weight[block])
+        return update.log_loss(rows.take(block).arrays)
 
     return sum(on_threads(add, spans(len(rows), BLOCK)))
 
@@ -251,7 +279,8 @@ def search(rows: Rows, nodes: Nodes, cells: Cells, growth: Growth) -> Splits:
 def splits_of(histogram: FloatArray, node: Nodes, cells: Cells, rule: Rule) -> Splits:
     """`search` for one node, from the sums over its rows by cell."""
     splits = _empty_splits(node, cells, rule)
-    heavy = np.flatnonzero(histogram[:, 0] + histogram[:, 1] >= rule.min_weight).astype(np.uint32)
+    mass = histogram[:, 0] + histogram[:, histogram.shape[1] // 2]
+    heavy = np.flatnonzero(mass >= rule.min_weight).astype(np.uint32)
     end = split_search.search_node(histogram, heavy, float(node.pattern[0]), node.facts[0], cells, rule, splits, 0, 0)
     return splits._replace(code=splits.code[:end], facts=splits.facts[:end])
 
@@ -308,7 +337,7 @@ def move_to_children(rows: Rows, target: Rows, nodes: Nodes, children: Children,
         # A branch has rows of the first block, then of the second, ..: so each block can be moved on its own.
         def count(block: Block) -> Places:
             counts = np.zeros(len(one.code), dtype=np.int64)
-            update.count_branches(rows.codes, *block, one, one.table, counts)
+            update.count_branches(rows.arrays, *block, one, one.table, counts)
             return counts
 
         counts = np.array(on_threads(count, blocks))

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
-from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs
+from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, SideInputs, spans
 from calcli.expressions import Inputs, Terms
 from calcli.learners.catboost import most_important
 from calcli.methods.base import SETTINGS, Chosen, Params, Section, number
@@ -45,7 +45,7 @@ from calcli.methods.mbct.buffers import Buffers
 from calcli.methods.mbct.coding import Coder, learn_codes
 from calcli.methods.mbct.forest import Forest, calibrated, prob_of, sections
 from calcli.methods.mbct.grow import Tree
-from calcli.methods.mbct.level_passes import Growth, Rows
+from calcli.methods.mbct.level_passes import BLOCK, Growth, Rows
 from calcli.methods.scaling.linear import Platt
 from calcli.methods.trees.coding import unpacked_once
 from calcli.methods.trees.held_out_choice import each_held_out_once
@@ -166,14 +166,17 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: S
         ]
     )
 
-    def grown(one: _Coded, rows: Batch, setting: Setting) -> State:
+    def grown(one: _Coded, rows: Batch, setting: Setting, split: int | None) -> State:
         plan = one.plan(setting)
-        buffers = Buffers(one.rows_of(rows), one.coder.offsets, plan.growth, seed)
-        return plan.state(fit_trees(buffers, plan.growth, plan.trees), params)
+        trees = None if split is None else trials.grown(split, setting, plan.growth)
+        if trees is None:
+            buffers = Buffers(one.rows_of(rows), one.coder.offsets, plan.growth, seed)
+            trees = fit_trees(buffers, plan.growth, plan.trees)
+        return plan.state(trees, params)
 
-    todo = [(whole, batch, trials.best())]
+    todo: list[tuple[_Coded, Batch, Setting, int | None]] = [(whole, batch, trials.best(), None)]
     for place, (one, split) in enumerate(zip(coded, splits, strict=True)):
-        todo.append((one, batch.take(split.train), trials.best(without=place)))
+        todo.append((one, batch.take(split.train), trials.best(without=place), place))
     of_all, *of_splits = on_threads(lambda each: grown(*each), todo)
     return Chosen({}, dict(enumerate(of_splits)), of_all)
 
@@ -227,8 +230,17 @@ def weighted_rows(batch: Batch) -> Batch:
 
 def rows_of(batch: Batch, start: Start, coder: Coder) -> Rows:
     """The rows as the first tree sees them; growing moves them and their weights."""
-    weight = np.empty(0) if batch.weight is None else batch.weight.copy()
-    return Rows(coder.encode(batch), sigmoid(start.of_scores(batch.score)), batch.labels.astype(np.uint8), weight)
+    rows = Rows.empty(len(batch), len(coder.features), weighted=batch.weight is not None)
+    coder.encode_into(rows.numbers, rows.first_code, batch)
+    rows.label[:] = batch.labels
+    if batch.weight is not None:
+        rows.weight[:] = batch.weight
+
+    def begin(some: slice) -> None:
+        rows.prob[some] = sigmoid(start.of_scores(batch.score[some]))
+
+    on_threads(begin, spans(len(batch), BLOCK))
+    return rows
 
 
 def holds(classes: int) -> Rules:

@@ -17,8 +17,13 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from calcli.version import VERSION
+
+__all__ = ["cache_directory", "compiled", "intrinsic", "ir", "types"]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 

@@ -21,7 +21,7 @@ from calcli.methods.mbct.kernels import split_search
 from calcli.methods.mbct.level_passes import Growth, Nodes, Rows, cells_of
 from calcli.numeric import losses
 from tests.support.drawing import examples
-from tests.support.mbct_oracle import Node, Oracle, closed_mvce
+from tests.support.mbct_oracle import Node, Oracle, closed_mvce, mbct_rows
 
 CARDS = (7, 3, 12, 2)
 OFFSETS = np.array([0, *np.cumsum(CARDS)])
@@ -35,8 +35,8 @@ def rows_of(count: int = 700, seed: int = 0, *, weighted: bool = False) -> Rows:
     shift = rng.normal(0, 0.8, CARDS[0])[codes[:, 0]] + rng.normal(0, 0.5, CARDS[2])[codes[:, 2]]
     odds = prob / (1 - prob) * np.exp(shift)
     label = (rng.random(count) < odds / (1 + odds)).astype(np.uint8)
-    weight = rng.gamma(2.0, 0.5, count) if weighted else np.empty(0)
-    return Rows(codes, prob, label, weight)
+    weight = rng.gamma(2.0, 0.5, count) if weighted else None
+    return mbct_rows(codes, prob, label, weight)
 
 
 def grow(rows: Rows, growth: Growth) -> Tree:
@@ -49,12 +49,12 @@ def buffered(rows: Rows, growth: Growth) -> Buffers:
 
 
 def copied(rows: Rows) -> Rows:
-    return Rows(*(array.copy() for array in rows.arrays))
+    return rows.take(np.arange(len(rows)))
 
 
 def oracle_of(rows: Rows, link: str, growth: Growth) -> Oracle:
     how = (link, growth.split_loss, growth.depth, growth.min_weight, growth.shrink)
-    return Oracle(rows.codes.astype(int), rows.prob, rows.label.astype(float), rows.weights, *how)
+    return Oracle(rows.codes.astype(int), rows.prob.copy(), rows.label.astype(float), rows.weights, *how)
 
 
 def assert_same(tree: Tree, number: int, node: Node, rows: Rows) -> None:
@@ -118,7 +118,7 @@ def test_sums_of_parts_are_the_sums_of_the_whole(link, squares, weighted) -> Non
         rule = kernels.Rule(LINKS[link], squares, 1.0, 1.0)
         split_search.add_to_histogram(rows.arrays, start, stop, cells, rule, histogram)
         for cell in range(size):
-            split_search.cell_facts(histogram[cell], by_label, weighted, facts[cell])
+            split_search.cell_facts(histogram[cell], by_label, facts[cell])
         return facts
 
     whole = summed(0, 2000)
@@ -141,7 +141,7 @@ def test_without_shrinkage_the_least_mvce_is_the_least_brier_score() -> None:
     offsets = np.array([0, *np.cumsum(np.array(CARDS) + 1)])
     for seed in range(20):
         drawn = rows_of(500, seed=seed)
-        rows = Rows(drawn.codes + np.uint16(1), drawn.prob, drawn.label, drawn.weight)
+        rows = mbct_rows(drawn.codes + np.uint16(1), drawn.prob, drawn.label)
         growth = Growth(kernels.LINEAR, "mvce", 1, 5.0, 0.0)
         cells = cells_of(rows, offsets)
         root = passes.root_of(passes.totals(rows, cells, kernels.LINEAR), growth)
@@ -213,7 +213,7 @@ def test_boosting_leaves_rows_where_their_leaves_lead(link) -> None:
 def test_the_loss_of_all_rows_after_the_last_split_is_that_of_the_tree() -> None:
     drawn = rows_of(1500, seed=2)
     rare = drawn.label * (np.arange(1500) % 4 == 0).astype(np.uint8)
-    rows = Rows(drawn.codes, drawn.prob, rare, drawn.weight)
+    rows = mbct_rows(drawn.codes, drawn.prob, rare)
     growth = Growth(kernels.LINEAR, "mvce", 3, 30.0, 0.0)
     tree = grow(rows, growth)
     forest = Forest.of([tree], kernels.LINEAR, 1.0)

@@ -1,7 +1,7 @@
 """The inner loops of MBCT as machine code, and the arrays that they work on.
 
-A row is a line of codes (one for each feature), a probability p, a label y and perhaps a weight w. Code 0 of a feature
-stands for whatever is rare or was never seen, then come 1, 2, .. A cell is one code of one feature: number
+A row has a code for each feature, a probability p, a label y and perhaps a weight w. Code 0 of a feature stands for
+whatever is rare or was never seen, then come 1, 2, .. A cell is one code of one feature: number
 ``offsets[feature] + code`` of a histogram. A split of a node has a branch for each code with enough rows there, and
 branch 0, the rest, for all others. The facts of some rows are sums over them, see `split_search`.
 
@@ -23,6 +23,7 @@ from calcli.batch import FloatArray
 
 Codes = NDArray[np.uint16]
 Flags = NDArray[np.uint8]
+Words = NDArray[np.uint64]
 Places = NDArray[np.int64]
 Table = NDArray[np.uint32]
 
@@ -37,12 +38,13 @@ BRANCHES, ERROR, SQUARE, LOSS, OUTCOMES = 0, 1, 2, 3, 4
 
 
 class RowArrays(NamedTuple):
-    """Rows: codes (rows, features), probabilities, labels, and weights or an empty array."""
+    """Rows, each a line of 64-bit words, so that it is read and moved as one.
 
-    codes: Codes
-    prob: FloatArray
-    label: Flags
-    weight: FloatArray
+    First comes the probability, then the weight if rows have weights, then numbers of 16 bits: label and codes.
+    """
+
+    words: Words
+    weighted: bool
 
 
 class Cells(NamedTuple):
@@ -58,7 +60,7 @@ class Cells(NamedTuple):
     """Whether the rows have weights."""
 
     def histogram(self, *, squares: bool) -> FloatArray:
-        """Zeros for `split_search.add_to_histogram`."""
+        """Zeros for `split_search.add_to_histogram`: a line for each cell, or two."""
         return np.zeros((int(self.offsets[-1]), 8 if squares or self.weighted else 4))
 
 

@@ -22,6 +22,7 @@ its other branches.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -36,9 +37,7 @@ from calcli.methods.mbct.kernels import (
     ODDS,
     POSITIVE,
     SQUARE,
-    SUMS,
     Cells,
-    Codes,
     Flags,
     Places,
     RowArrays,
@@ -47,7 +46,7 @@ from calcli.methods.mbct.kernels import (
     Splits,
     Table,
 )
-from calcli.methods.trees.compiled import compiled
+from calcli.methods.trees.compiled import compiled, intrinsic, ir, types
 
 
 @compiled
@@ -128,26 +127,26 @@ def gain_with(link: int, sums: FloatArray, pattern: float) -> float:
 @compiled
 def add_totals(rows: RowArrays, link: int, squares: bool, grids: FloatArray, facts: FloatArray) -> None:
     """Add all rows to these facts; without `squares` only to the first two sums."""
-    prob, label, weight = rows.prob, rows.label, rows.weight
+    numbers, flags = rows.words.view(np.float64), rows.words.view(np.uint16)
     zero = one = two = three = four = mass = positive = 0.0
-    for row in range(len(prob)):
-        y = float(label[row])
-        w = weight[row] if len(weight) else 1.0
-        first, second = terms(link, prob[row], y, w)
+    for row in range(len(numbers)):
+        y = float(flags[row, 8 if rows.weighted else 4])
+        w = numbers[row, 1] if rows.weighted else 1.0
+        first, second = terms(link, numbers[row, 0], y, w)
         zero += rounded(first, grids[0])
         one += rounded(second, grids[0])
         if squares:
             two += rounded(first * first, grids[1])
             three += rounded(first * second, grids[1])
             four += rounded(second * second, grids[1])
-        if len(weight):
+        if rows.weighted:
             mass += rounded(w, grids[0])
             positive += rounded(w, grids[0]) * y
         else:
             positive += y
-    if len(weight) == 0:
-        mass = float(len(prob))
-    for column, total in enumerate((zero, one, two, three, four, mass, positive, float(len(prob)))):
+    if not rows.weighted:
+        mass = float(len(numbers))
+    for column, total in enumerate((zero, one, two, three, four, mass, positive, float(len(numbers)))):
         facts[column] += total
 
 
@@ -157,79 +156,83 @@ def sums_by_label(link: int, squares: bool, weighted: bool) -> bool:
     return link == LINEAR and squares and not weighted
 
 
+@intrinsic
+def add_line(context: Any, histogram: Any, line: Any, terms: Any) -> tuple[Any, Any]:
+    """Add four terms to four successive numbers of the histogram at once, as a vector; numba's compiler makes none."""
+
+    def generate(target: Any, builder: Any, signature: Any, given: Any) -> Any:
+        vector = ir.VectorType(ir.DoubleType(), 4)
+        numbers = target.make_array(signature.args[0])(target, builder, given[0]).data
+        place = builder.gep(builder.bitcast(numbers, vector.as_pointer()), [given[1]])
+        added = ir.Constant(vector, ir.Undefined)
+        for at in range(4):
+            term = builder.extract_value(given[2], at)
+            added = builder.insert_element(added, term, ir.Constant(ir.IntType(32), at))
+        builder.store(builder.fadd(builder.load(place, align=8), added), place, align=8)
+        return target.get_dummy_value()
+
+    return types.void(histogram, types.uint64, types.UniTuple(types.float64, 4)), generate
+
+
 @compiled
 def add_to_histogram(rows: RowArrays, start: int, stop: int, cells: Cells, rule: Rule, histogram: FloatArray) -> None:
     """Add rows start .. stop - 1 to the cells of their codes, one for each feature.
 
-    A line of the histogram holds as few sums as `cell_facts` needs. Columns 0 and 1 are the weight of the rows with
-    label 0 and with label 1. Then come the sums: the first two, or with `squares` all five; and with weights, in column
-    7, the number of rows. ``linear`` with squares and without weights has instead p of either label in columns 2 and 3
-    and p^2 in 4 and 5, which tell the same since y and y^2 are 0 or 1, and are half the work.
+    A cell of the histogram holds as few sums as `cell_facts` needs. Its two halves begin with the weight of the rows
+    with label 0 and with label 1. The first two sums follow, one in each; with `squares` or weights all five, three in
+    the first half, and last the number of rows. ``linear`` with squares and without weights has in each half p and p^2
+    of the rows with that label, which tell the same since y and y^2 are 0 or 1, and are half the work.
     """
-    codes, prob, label, weight = rows
-    offsets, grids, features = cells.offsets, cells.grids, len(cells.offsets) - 1
-    link, squares, weighted = rule.link, rule.squares, len(weight) > 0
-    by_label = sums_by_label(link, squares, weighted)
-    # A loop over the features for each layout: the test for the layout within one loop makes it 5 % slower.
-    for row in range(start, stop):
-        p, y = prob[row], np.uint32(label[row])
-        if weighted:
-            w = weight[row]
-            first, second = terms(link, p, float(y), w)
-            mass, one, two = rounded(w, grids[0]), rounded(first, grids[0]), rounded(second, grids[0])
-            for feature in range(features):
-                cell = offsets[feature] + codes[row, feature]
-                histogram[cell, y] += mass
-                histogram[cell, 2] += one
-                histogram[cell, 3] += two
-                histogram[cell, 7] += 1.0
-        elif by_label:
-            one, two = rounded(p, grids[0]), rounded(p * p, grids[1])
-            for feature in range(features):
-                cell = offsets[feature] + codes[row, feature]
-                histogram[cell, y] += 1.0
-                histogram[cell, np.uint32(2) + y] += one
-                histogram[cell, np.uint32(4) + y] += two
-            continue
+    numbers, codes = rows.words.view(np.float64), rows.words.view(np.uint16)
+    offsets, grids, features = cells.offsets, cells.grids, np.uint64(len(cells.offsets) - 1)
+    weighted, by_label = rows.weighted, sums_by_label(rule.link, rule.squares, rows.weighted)
+    wide, label = histogram.shape[1] > 4, np.uint64(8 if weighted else 4)
+    for row in range(np.uint64(start), np.uint64(stop)):
+        p, y = numbers[row, 0], codes[row, label]
+        at, positive, three, four, five = np.uint64(0), 0.0, 0.0, 0.0, 0.0
+        if by_label:
+            at = np.uint64(y)
+            half = 1.0, rounded(p, grids[0]), rounded(p * p, grids[1]), 0.0
         else:
-            first, second = terms(link, p, float(y), 1.0)
-            one, two = rounded(first, grids[0]), rounded(second, grids[0])
-            for feature in range(features):
-                cell = offsets[feature] + codes[row, feature]
-                histogram[cell, y] += 1.0
-                histogram[cell, 2] += one
-                histogram[cell, 3] += two
-        if squares:
-            three, four = rounded(first * first, grids[1]), rounded(first * second, grids[1])
-            five = rounded(second * second, grids[1])
-            for feature in range(features):
-                cell = offsets[feature] + codes[row, feature]
-                histogram[cell, 4] += three
-                histogram[cell, 5] += four
-                histogram[cell, 6] += five
+            w = numbers[row, 1] if weighted else 1.0
+            first, second = terms(rule.link, p, float(y), w)
+            mass = rounded(w, grids[0])
+            positive, one, two = mass * float(y), rounded(first, grids[0]), rounded(second, grids[0])
+            if rule.squares:
+                three, four = rounded(first * first, grids[1]), rounded(first * second, grids[1])
+                five = rounded(second * second, grids[1])
+            half = (mass - positive, one, two, three) if wide else (mass - positive, one, positive, two)
+        for feature in range(features):
+            cell = np.uint64(offsets[feature]) + np.uint64(codes[row, label + np.uint64(1) + feature])
+            line = (cell << np.uint64(wide)) + at
+            add_line(histogram, line, half)
+            if wide and not by_label:
+                add_line(histogram, line + np.uint64(1), (positive, four, five, 1.0))
 
 
 @compiled
-def cell_facts(sums: FloatArray, by_label: bool, weighted: bool, facts: FloatArray) -> None:
-    """The facts of the rows of a cell, from its line of a histogram."""
-    negative, positive = sums[0], sums[1]
+def cell_facts(sums: FloatArray, by_label: bool, facts: FloatArray) -> None:
+    """The facts of the rows of a cell, from its sums in a histogram."""
+    negative, positive = sums[0], sums[len(sums) // 2]
+    facts[MASS], facts[POSITIVE], facts[COUNT] = negative + positive, positive, negative + positive
     if by_label:
-        facts[0], facts[1] = sums[2] + sums[3], positive
-        facts[2], facts[3], facts[4] = sums[4] + sums[5], sums[3], positive
+        facts[0], facts[1], facts[2] = sums[1] + sums[5], positive, sums[2] + sums[6]
+        facts[3], facts[4] = sums[5], positive
+    elif len(sums) > 4:
+        facts[0], facts[1], facts[2] = sums[1], sums[2], sums[3]
+        facts[3], facts[4], facts[COUNT] = sums[5], sums[6], sums[7]
     else:
-        for place in range(SUMS):
-            facts[place] = sums[2 + place] if 2 + place < len(sums) else 0.0
-    facts[MASS], facts[POSITIVE] = negative + positive, positive
-    facts[COUNT] = sums[7] if weighted else negative + positive
+        facts[0], facts[1], facts[2], facts[3], facts[4] = sums[1], sums[3], 0.0, 0.0, 0.0
 
 
 @compiled
-def cells_of_rows(codes: Codes, start: int, stop: int, offsets: Table, seen: Flags, out: Table) -> int:
+def cells_of_rows(rows: RowArrays, start: int, stop: int, offsets: Table, seen: Flags, out: Table) -> int:
     """List the cells that have any of these rows, each once; returns how many. `seen` is all 0, before and after."""
+    codes, first = rows.words.view(np.uint16), np.uint64(9 if rows.weighted else 5)
     count = 0
     for row in range(start, stop):
         for feature in range(len(offsets) - 1):
-            cell = offsets[feature] + codes[row, feature]
+            cell = offsets[feature] + codes[row, first + np.uint64(feature)]
             if seen[cell] == 0:
                 seen[cell] = 1
                 out[count] = cell
@@ -308,7 +311,7 @@ def search_node(
             cell = heavy[place]
             if cell > cells.offsets[feature]:
                 splits.code[end] = cell - cells.offsets[feature]
-                cell_facts(histogram[cell], by_label, cells.weighted, splits.facts[end])
+                cell_facts(histogram[cell], by_label, splits.facts[end])
                 end += 1
             place += 1
         # The rest is what these leave of the node. It is a split if two branches have rows; else they are overwritten.
@@ -345,19 +348,19 @@ def search_nodes(
     """
     seen, every, touched, heavy = scratch
     nothing = int(np.int64(0))  # a literal 0 would compile `search_node` and `sort_cells` once more
-    end = nothing
+    end, half = nothing, histogram.shape[1] // 2
     for node in range(len(starts)):
         start, stop = starts[node], stops[node]
         # The histogram of the node, and the cells that have rows.
         add_to_histogram(rows, start, stop, cells, rule, histogram)
-        few = (stop - start) * rows.codes.shape[1] < len(histogram)
+        few = (stop - start) * (len(cells.offsets) - 1) < len(histogram)
         visited = every
         if few:
-            visited = touched[: cells_of_rows(rows.codes, start, stop, cells.offsets, seen, touched)]
+            visited = touched[: cells_of_rows(rows, start, stop, cells.offsets, seen, touched)]
         # Those with weight enough for a branch, in order.
         count = nothing
         for cell in visited:
-            if histogram[cell, 0] + histogram[cell, 1] >= rule.min_weight:
+            if histogram[cell, 0] + histogram[cell, half] >= rule.min_weight:
                 heavy[count] = cell
                 count += 1
         if few:

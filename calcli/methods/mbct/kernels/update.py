@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from calcli.batch import FloatArray
-from calcli.methods.mbct.kernels import ODDS, Children, Codes, Flags, Places, RowArrays, Table
+from calcli.methods.mbct.kernels import ODDS, Children, Codes, Places, RowArrays, Table
 from calcli.methods.trees.compiled import compiled
 from calcli.numeric.links import CLIP
 
@@ -34,12 +34,19 @@ def clear_table(branch: Table, code: Codes) -> None:
 
 
 @compiled
-def count_branches(codes: Codes, start: int, stop: int, children: Children, branch: Table, counts: Places) -> None:
+def place_of(feature: int, weighted: bool) -> np.uint64:
+    """The place of a code among the 16-bit numbers of a row."""
+    return np.uint64(feature) + np.uint64(9 if weighted else 5)
+
+
+@compiled
+def count_branches(rows: RowArrays, start: int, stop: int, children: Children, branch: Table, counts: Places) -> None:
     """Add the rows of a single node to the counts of its children; `branch` is `Children.table`."""
     fill_table(branch, children.code)
-    feature, last = children.feature[0], np.uint32(len(branch) - 1)
+    codes, last = rows.words.view(np.uint16), np.uint32(len(branch) - 1)
+    place = place_of(children.feature[0], rows.weighted)
     for row in range(start, stop):
-        counts[branch[min(np.uint32(codes[row, feature]), last)]] += 1
+        counts[branch[min(np.uint32(codes[row, place]), last)]] += 1
 
 
 @compiled
@@ -56,23 +63,18 @@ def scatter_nodes(
 
     `places` has an entry for each child, where its next row goes, and moves on; `branch` is `Children.table`.
     """
-    codes, prob, label, weight = rows
-    to_codes, to_prob, to_label, to_weight = target
+    words, to_words, codes = rows.words, target.words, rows.words.view(np.uint16)
     last = np.uint32(len(branch) - 1)
     for node in range(len(starts)):
-        feature, first, stop = children.feature[node], children.first[node], children.stop[node]
-        own = places[first:stop]
+        first, stop = children.first[node], children.stop[node]
+        place, own = place_of(children.feature[node], rows.weighted), places[first:stop]
         fill_table(branch, children.code[first:stop])
         for row in range(starts[node], stops[node]):
-            at = branch[min(np.uint32(codes[row, feature]), last)]
+            at = branch[min(np.uint32(codes[row, place]), last)]
             to = own[at]
             own[at] = to + 1
-            for column in range(codes.shape[1]):
-                to_codes[to, column] = codes[row, column]
-            to_prob[to] = prob[row]
-            to_label[to] = label[row]
-            if len(weight):
-                to_weight[to] = weight[row]
+            for column in range(words.shape[1]):
+                to_words[to, column] = words[row, column]
         clear_table(branch, children.code[first:stop])
 
 
@@ -110,13 +112,14 @@ def set_branches_of_nodes(
     `patterns` has an entry for each child, and `branch` is `Children.table`.
     """
     steps, last = steps_of(patterns, link), np.uint32(len(branch) - 1)
+    numbers, codes = rows.words.view(np.float64), rows.words.view(np.uint16)
     for node in range(len(starts)):
-        feature, first, stop = children.feature[node], children.first[node], children.stop[node]
-        own = steps[first:stop]
+        first, stop = children.first[node], children.stop[node]
+        place, own = place_of(children.feature[node], rows.weighted), steps[first:stop]
         fill_table(branch, children.code[first:stop])
         for row in range(starts[node], stops[node]):
-            at = branch[min(np.uint32(rows.codes[row, feature]), last)]
-            rows.prob[row] = apply_step(link, rows.prob[row], own[at])
+            at = branch[min(np.uint32(codes[row, place]), last)]
+            numbers[row, 0] = apply_step(link, numbers[row, 0], own[at])
         clear_table(branch, children.code[first:stop])
 
 
@@ -129,13 +132,15 @@ def calibrate(prob: FloatArray, patterns: FloatArray, link: int, out: FloatArray
 
 
 @compiled
-def log_loss(prob: FloatArray, label: Flags, weight: FloatArray) -> float:
+def log_loss(rows: RowArrays) -> float:
     """The sum of w times the log-loss; without weights the logarithms of products of many rows, to take fewer."""
+    numbers, flags = rows.words.view(np.float64), rows.words.view(np.uint16)
     total, product = 0.0, 1.0
-    for row in range(len(prob)):
-        likelihood = max(prob[row] if label[row] else 1.0 - prob[row], CLIP)
-        if len(weight):
-            total -= weight[row] * math.log(likelihood)
+    for row in range(len(numbers)):
+        prob, label = numbers[row, 0], flags[row, 8 if rows.weighted else 4]
+        likelihood = max(prob if label else 1.0 - prob, CLIP)
+        if rows.weighted:
+            total -= numbers[row, 1] * math.log(likelihood)
         else:
             product *= likelihood
             if product < SMALL:
