@@ -259,11 +259,12 @@ def write_rows(
     # Text that goes to text is passed through as text, so that 007 and 1.50 stay what they are; so do records of JSON.
     kind = None if output is None else format_of(output, output_format, flag="--output-format", stream=source.format)
     dialect = source.dialect if output is not None and kind == source.format else None
-    frame = source.raw if source.text and kind in SEPARATORS else source.typed()
+    passed = [pl.col(name) for name in kept] if kind in SEPARATORS else source.as_typed(kept)
     watch = RowWatch()
     records = source.records if kind in JSON else None
     if records is None:
-        rows = stream.through(frame, watch).select(*kept, *stream.added.names)
+        # Columns are computed from the text too: 1.10 and 1e5 may be names, whatever the format of the output.
+        rows = stream.through(source.raw, watch).select(*passed, *stream.added.names)
     else:
         beside = [name for name in kept if name in source.inputs.files[0].partition]
         keep = None if list(kept) == list(source.stored) else kept

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -188,11 +188,14 @@ class Source:
 
     def typed(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """The rows with the types of `schema`; all columns or some."""
-        names = self.columns if columns is None else tuple(columns)
         if not self.text:
-            return self.raw if columns is None else self.raw.select(names)
-        types = self._schema
-        return self.raw.select(cast_text(name, types[name]) if name in types else pl.col(name) for name in names)
+            return self.raw if columns is None else self.raw.select(columns)
+        return self.raw.select(self.as_typed(self.columns if columns is None else columns))
+
+    def as_typed(self, columns: Iterable[str]) -> list[pl.Expr]:
+        """These columns, of rows as they are in the file, with the types of `schema`."""
+        types = self._schema if self.text else {}
+        return [cast_text(name, types[name]) if name in types else pl.col(name) for name in columns]
 
     @property
     def records(self) -> pl.LazyFrame | None:

@@ -47,6 +47,20 @@ def test_text_passes_through_as_it_was_written(fitted: Path) -> None:
     assert lines[2].startswith("10115,-2,,0.")
 
 
+def test_names_that_look_like_numbers_stay_names_in_csv(here: Path) -> None:
+    """In whatever format the output is written: an artifact of text reads text."""
+    names = pl.Series(["1e5", "1.10", "1.1", "007"] * 150)
+    table = clicks(600).select("logit", site=names, label=(names == "1.10").cast(pl.Int64))
+    model = calcli.fit(table, method="effects", output="kept", holdout="none").model
+    expected = model.predict(table)
+    assert len(np.unique(expected.round(2))) > 1
+    table.write_csv("in.csv")
+    for output in ("out.csv", "out.parquet", "out.ndjson"):
+        calcli.apply("kept", "in.csv", output)
+        with calcli.open_source(output) as source:
+            np.testing.assert_array_equal(source.typed(["calibrated"]).collect()["calibrated"], expected)
+
+
 def test_labels_are_not_needed_and_extra_columns_do_not_matter(fitted: Path) -> None:
     frame = clicks(seed=1)
     frame.select("logit", other=pl.lit("x")).write_parquet("bare.parquet")

@@ -128,6 +128,16 @@ def test_a_group_of_numbers_is_found_in_any_type(fitted: Path, dtype: pl.DataTyp
     assert not reasons.str.contains("another").any()
 
 
+def test_groups_of_truth_values_are_found_as_python_writes_them(fitted: Path) -> None:
+    table = pl.read_parquet(VALID).with_columns(site=pl.int_range(pl.len()) % 3 > 0)
+    decide(DecideRequest(table, artifact="m", target="fpr <= 0.3", by="site", output="p"))
+    expected = decided("p", table)["decision"]
+    written = table.with_columns(pl.col("site").replace_strict({True: "True", False: "False"}, return_dtype=pl.String))
+    written.write_csv("in.csv")
+    calcli.apply("p", "in.csv", "out.csv")
+    assert pl.read_csv("out.csv")["decision"].to_list() == expected.to_list()
+
+
 def test_an_empty_text_is_the_group_without_a_value(fitted: Path) -> None:
     """It is so in CSV; two groups of one name would decide by the threshold of one of them."""
     kinds = [["x", "", None, "y"], ["x", None, None, "y"]]
