@@ -39,7 +39,9 @@ class CalcliError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message}; {self.hint}" if self.hint else self.message
+        if not self.hint:
+            return self.message
+        return f"{self.message}{'' if self.message.endswith('?') else ';'} {self.hint}"
 
 
 class UsageError(CalcliError):
@@ -78,6 +80,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     folded = {candidate.casefold(): candidate for candidate in reversed(names)}
     matches = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
     return folded[matches[0]] if matches else None
+
+
+def word(text: str) -> str:
+    """A name as it is typed after a flag: in quotes where a shell would not take it for one word."""
+    import shlex
+
+    return shlex.quote(text)
 
 
 LONG = 60

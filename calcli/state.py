@@ -112,8 +112,8 @@ class Numbers:
             raise ValueError(f"the numbers {name!r} do not rise")
 
 
-SCORES = Numbers(("n",), -1e6, 1e6, "strictly")
-"""Log-odds in rising order: those that are read are drawn in, and far from these ends."""
+SCORES = Numbers(("n",), rising="strictly")
+"""Log-odds in rising order."""
 
 Rules: TypeAlias = Mapping[str, Numbers]
 

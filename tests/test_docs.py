@@ -37,7 +37,7 @@ def all_run(text: str, count: int, place: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("page", "count"), [("never-worse", 4), ("growing", 11)])
+@pytest.mark.parametrize(("page", "count"), [("never-worse", 4), ("growing", 11), ("decisions", 3)])
 def test_the_commands_of_a_page_run(tmp_path: Path, page: str, count: int) -> None:
     """Those for a cluster are run where there is one, in tests/spark."""
     all_run((ROOT / f"docs/{page}.md").read_text(), count, readers_folder(tmp_path))
@@ -53,6 +53,15 @@ def test_the_commands_of_ci_run_and_are_those_of_the_workflow(tmp_path: Path) ->
     assert steps == lines[:2]
     strict = run(lines[1].replace("0.39", "0.3"), place)
     assert strict.returncode == 1
+
+
+@pytest.mark.slow
+def test_the_segments_of_evaluate_are_printed_as_shown(tmp_path: Path) -> None:
+    shown, _ = blocks((ROOT / "docs/commands/evaluate.md").read_text(), "console")
+    fit, ask = (line.removeprefix("$ ") for line in shown.splitlines() if line.startswith("$ "))
+    place = readers_folder(tmp_path)
+    assert run(fit, place).returncode == 0
+    assert shown.partition("...\n")[2] in run(f"COLUMNS=100 {ask}", place).stdout
 
 
 @pytest.mark.slow

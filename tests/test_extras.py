@@ -90,7 +90,7 @@ ABSENT = [
     ("torch", "graphs", "fit -m recal nowhere.parquet"),
     ("torch_geometric", "graphs", "fit -m recal nowhere.parquet"),
     ("torch", "graphs", "compare --methods platt,recal nowhere.parquet"),
-    ("shap", "trees", "inspect kept --explain nowhere.parquet"),
+    ("shap", "trees", "inspect kept --explain nowhere.parquet -o why.svg"),
     ("obstore", "stores", "evaluate s3://nowhere/nothing.parquet"),
     ("obstore", "stores", "apply s3://nowhere/nothing nowhere.parquet -o there.parquet"),
     ("duckdb", "databases", "evaluate duckdb:///nowhere.db --table nothing"),

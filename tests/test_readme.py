@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from calcli import errors
 from calcli.tables.labels import LABEL_NAMES, LATE_LABEL_NAMES
 from calcli.tables.scores import LATE
-from tests.support.shell import ROOT, blocks, commands, readers_folder, run
+from tests.support.shell import ROOT, blocks, commands, readers_folder, run, script
 
 README = (ROOT / "README.md").read_text()
 
@@ -48,6 +49,18 @@ def test_the_tour_runs_from_top_to_bottom(place: Path) -> None:
     shown = next(output for command, output in outputs.items() if "--with clicks.mbct" in command)
     assert len(gains) == 3
     assert re.findall(r"better +-(\d+\.\d) %", shown) == gains
+
+
+@pytest.mark.slow
+def test_the_session_is_drawn_as_it_would_appear(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pty")
+    session = script(ROOT / "docs" / "session.py")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(session.sysconfig, "get_path", lambda _: str(place / "bin"))
+    drawn = "".join(re.findall(r"<text[^>]*>([^<]*)</text>", (ROOT / "docs" / "session.svg").read_text()))
+    for command in session.COMMANDS:
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", session.run(command, place))
+        assert "".join(shown.split()) in "".join(unescape(drawn).split()), "run: python docs/session.py"
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from calcli.cli.process import variable_of, write
 from calcli.cli.screen import Screen, described, wrapped
+from calcli.errors import UsageError
 from calcli.reporting.typesetting import glued
 from calcli.version import VERSION
 
@@ -62,6 +63,9 @@ calcli uncertainty evaluate test.csv --with train.sglb --ood other.csv""",
 
 _USUAL = {"--rules": "20", "--find-segments": "5"}
 """The numbers of options that may stand without one."""
+
+_LIST = "A,B,..."
+"""The metavar of a list of names."""
 
 _NAMES = {"help_option_names": ["-h", "--help"]}
 
@@ -141,7 +145,16 @@ class Command(TyperCommand):
         for place in reversed(range(len(args))):
             if args[place] in known and not "".join(args[place + 1 : place + 2]).isdecimal():
                 args = [*args[: place + 1], known[args[place]], *args[place + 1 :]]
+        self._check_lists(ctx, args)
         return super().parse_args(ctx, args)
+
+    def _check_lists(self, ctx: Any, args: list[str]) -> None:
+        """Refuse a list that is given in parts, of which the last alone would count."""
+        *_, order = self.make_parser(ctx).parse_args(args=[*args])
+        for param in order:
+            if str(param.metavar).startswith(_LIST) and order.count(param) > 1:
+                flag = param.opts[-1]
+                raise UsageError(f"{flag} is given more than once", hint=f"name all at once: {flag} {_LIST}")
 
     def get_help(self, ctx: Any) -> str:
         screen = Screen.of(sys.stdout)

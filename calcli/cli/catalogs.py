@@ -34,6 +34,7 @@ _ORDER = {
     "kept or reversed": "kept, or reversed if the scores rank worse than chance",
     "changed": "may change",
 }
+_BETTER = {"lower": "; lower is better", "higher": "; higher is better", "target": ""}
 _SUMS = {
     "yes": "sums over rows",
     "binary": "sums over rows, for two classes",
@@ -59,7 +60,7 @@ def metrics(name: str | None) -> Answer:
     from calcli.metrics import catalog
 
     chosen = catalog.specs() if name is None else (catalog.find(name),)
-    told = [(spec.family, spec.name, f"{spec.summary}; {spec.direction} is better") for spec in chosen]
+    told = [(spec.family, spec.name, spec.summary + _BETTER[spec.direction]) for spec in chosen]
     lines = partial(_by_family, told, "metrics") if name is None else partial(_metric, chosen[0])
     return _catalog("metrics", [asdict(spec) for spec in chosen], lines)
 
@@ -136,7 +137,7 @@ def _metric(spec: MetricSpec, screen: Screen) -> list[str]:
     """One metric in full, without importing it."""
     pairs = [
         ("family", spec.family),
-        ("better", spec.direction),
+        *([] if spec.direction == "target" else [("better", spec.direction)]),
         ("by default", "shown" if spec.default else "shown with --metrics"),
         ("differences", "have intervals" if spec.row_mean else "have none, because it is not a mean over rows"),
     ]

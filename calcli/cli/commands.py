@@ -169,10 +169,10 @@ def compare(arguments: Arguments, console: Console) -> Answer:
 def refit(arguments: Arguments, console: Console) -> Answer | None:
     """Fit an artifact again on new rows, and keep the better one.
 
-    Repeats the recipe of the artifact: the same method, parameters and columns. The result replaces the artifact if it
-    raises the log-likelihood of held-out new rows by at least 8.9 nats (by chance at most once in twenty years of
-    nightly refits) and by two standard errors, and if it is at most 0.1 % worse in --guard than no calibration and
-    than the artifact in place. Otherwise nothing changes, and the exit code is 1.
+    Repeats the recipe of the artifact: the same method, parameters and columns. The result replaces the artifact if
+    held-out new rows show that it is better (by chance at most once in twenty years of nightly refits), and if it is
+    at most 0.1 % worse in --guard than no calibration and than the artifact in place. Otherwise nothing changes, and
+    the exit code is 1. The rows of one night rarely show it; --pool-nights takes more.
 
     Examples
     --------
@@ -221,12 +221,13 @@ def decide(arguments: Arguments, console: Console) -> Answer:
     calcli apply valid.policy new.parquet -o decided.parquet
     """
     from calcli.cli import policies
+    from calcli.diagrams.image import PAGE_FORMATS, image_format_of
     from calcli.verbs.decide import DecideRequest
     from calcli.verbs.decide import decide as run
 
     picture = arguments["picture"]
     if picture not in (None, "-"):
-        policies.form_of(picture)  # refused before any rows are read
+        image_format_of(picture, PAGE_FORMATS)  # refused before any rows are read
     result = run(arguments.request(DecideRequest), console)
     if picture is not None:
         policies.draw(result, picture, console)

@@ -30,7 +30,7 @@ _ENSEMBLE_METRICS = {
     "rmse": "root mean squared error of the mean",
     "prr_total": "gain from rejecting the rows with the highest total uncertainty first, in percent of an oracle's",
     "prr_knowledge": "the same with knowledge uncertainty",
-    "ood_auc_total": "how often an out-of-distribution row has a higher total uncertainty than one of these",
+    "ood_auc_total": "how often an out-of-domain row has a higher total uncertainty than one of these",
     "ood_auc_knowledge": "the same with knowledge uncertainty",
 }
 
@@ -80,12 +80,12 @@ def evaluated(report: Report) -> Answer:
 
 
 def _sentence(score: ScoreRow) -> str:
-    """How well knowledge uncertainty detects out-of-distribution rows; without these, how the total finds errors."""
+    """How well knowledge uncertainty detects out-of-domain rows; without these, how the total finds errors."""
     values = {name: metric.value for name, metric in score.metrics.items()}
     if values.get("ood_auc_knowledge") is not None:
         knowledge, total = values["ood_auc_knowledge"], values["ood_auc_total"]
         return (
-            f"Knowledge uncertainty of {score.name} detects out-of-distribution rows with an AUC of {knowledge:.3f}, "
+            f"Knowledge uncertainty of {score.name} detects out-of-domain rows with an AUC of {knowledge:.3f}, "
             f"total uncertainty with {total:.3f}."
         )
     if values["prr_total"] is None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from calcli.cli.output import Answer
 from calcli.cli.results import headline, numbers_table
-from calcli.cli.screen import Screen, aligned, fact_list, notes, wrapped
+from calcli.cli.screen import Screen, aligned, fact_list, notes, shown_width, wrapped
 from calcli.methods.base import SETTINGS
 from calcli.reporting import facts
 from calcli.reporting.tables import Findings
-from calcli.reporting.typesetting import settings, short
-from calcli.state import State
+from calcli.reporting.typesetting import decimals, number, settings, short, spelled
+from calcli.state import Json, State
 
 if TYPE_CHECKING:
     from calcli.artifacts.manifest import Manifest
@@ -81,7 +82,7 @@ def explained(explanation: Explanation) -> Answer:
             heading = ["column", "value", "change"]
             rows = [[each["column"], short(each["value"]), f"{each['mean']:+.4f}"] for each in entries]
         note = (
-            "Shapley values, by SHAP: what each column adds to the calibrated log-odds minus the raw ones. With "
+            "Shapley values (SHAP): what each column adds to the calibrated log-odds minus the raw ones. With "
             f"{explanation.base:+.4f}, the expectation before any column is known, they add up to the difference of a "
             "row."
         )
@@ -105,12 +106,42 @@ def _section(section: Section, most: int | None, screen: Screen) -> list[str]:
             for row in rows:
                 row.append(row.pop(at))
         if (whole := len(section.rows)) > len(rows):
-            more = f"These {len(rows):,} rows move most, of {whole:,}: --rules N shows N, --format json all."
+            more = f"The {len(rows):,} of {whole:,} that move predictions most; --rules N shows N, --format json all."
             lines += wrapped(more, screen.prose)
     words = [any(isinstance(value, bool | str) for value in column) for column in zip(*rows, strict=True)]
     align = "".join("l" if of_words else "r" for of_words in words)
-    cells = [["" if value is None else short(value) for value in row] for row in rows]
-    return [*lines, *(aligned([columns, *cells], align) if rows else ())]
+    cells = [columns, *map(list, zip(*map(_column, zip(*rows, strict=True)), strict=True))]
+    if columns[-1] in _CONDITIONS:
+        cells = _in_lines(cells, screen.width)
+    return [*lines, *(aligned(cells, align) if rows else ())]
+
+
+def _column(values: Sequence[Json]) -> list[str]:
+    """The cells of a column, with the decimal points of its numbers below each other."""
+    digits = decimals([value for value in values if isinstance(value, float)])
+
+    def cell(value: Json) -> str:
+        if isinstance(value, float):
+            return number(value, digits)
+        return (
+            f"{value:,}"
+            if isinstance(value, int) and not isinstance(value, bool)
+            else ""
+            if value is None
+            else spelled(value)
+        )
+
+    return [cell(value) for value in values]
+
+
+def _in_lines(rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
+    """Rows whose last cell takes as many lines as it needs beside the others on so wide a screen."""
+    others = sum(2 + max(map(shown_width, column)) for column in list(zip(*rows, strict=True))[:-1])
+    lines: list[list[str]] = []
+    for *first, last in rows:
+        start, *rest = wrapped(last, width - 2 - others)
+        lines += [[*first, start], *([*[""] * len(first), line] for line in rest)]
+    return lines
 
 
 def _learned(inspection: Inspection) -> list[facts.Pair]:

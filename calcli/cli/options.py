@@ -75,7 +75,7 @@ LOGIT = column(
 )
 LOGPROB = column("--logprob COLUMN", "The natural logarithm of the predicted probability.")
 PERCENT = column("--percent COLUMN", "The predicted probability in percent: 87, or the text 87 %.")
-RANK = column("--rank COLUMN", "A number on no scale that only ranks, such as a grade; larger is likelier.")
+RANK = column("--rank COLUMN", "A number that only ranks, such as a grade; larger is likelier.")
 DESCENDING = column("--descending", "With --rank: smaller is likelier, as with a distance.", False)
 POSITIVES = column("--positives COLUMN", "How many of the --trials of a row were positive, in place of --label.")
 TRIALS = column("--trials COLUMN", "How many trials a row stands for, such as impressions.")
@@ -141,8 +141,8 @@ CRITERION = method(
 )
 FOR = method(
     "--for PURPOSE",
-    "What the choice of auto must be able to do: be a formula in sql or onnx, be fitted on all rows with spark, keep "
-    "the order of scores (monotone), have rules that inspect shows. It is said what that costs.",
+    "What auto must choose by: a formula for sql or onnx, a fit on all rows with spark, the order of the scores kept "
+    "(monotone), rules that inspect shows. A line says what that costs.",
     field="purpose",
     kind=Literal["sql", "onnx", "spark", "monotone", "rules"] | None,
 )

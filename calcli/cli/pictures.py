@@ -65,7 +65,7 @@ def small(curves: Sequence[Curve], screen: Screen) -> list[str]:
     fitting = bars[: terminal.abreast(bars, look)]
     lines = ["", *_colored(terminal.draw(fitting, "", look), screen)]
     if len(fitting) < len(bars):
-        lines.append(screen.dim(f"calcli diagram also shows the other {len(bars) - len(fitting)}"))
+        lines.append(screen.dim(f"{len(bars) - len(fitting)} more, for which the screen is too narrow: calcli diagram"))
     return lines
 
 

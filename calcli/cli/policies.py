@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from calcli import extras
 from calcli.cli import serial
 from calcli.cli.output import Answer, bad_rows, write_file
-from calcli.cli.screen import Screen, fact_list, table, wrapped
+from calcli.cli.screen import Screen, fact_list, narrowed, notes, wrapped
 from calcli.diagrams.charts import Chart, decision_charts
 from calcli.diagrams.curves import amount
 from calcli.reporting import decisions, facts
@@ -16,8 +16,8 @@ from calcli.reports.measuring import class_names
 
 if TYPE_CHECKING:
     from calcli.cli.process import Console
+    from calcli.reporting.typesetting import Table
     from calcli.verbs.decide import DecideResult
-    from calcli.verbs.diagram import Form
 
 _OPTIONS = {
     "bayes": "from the costs",
@@ -37,10 +37,10 @@ def decided(result: DecideResult) -> Answer:
     def lines(screen: Screen) -> list[str]:
         headline = decisions.headline(result.choice)
         shown = [*map(screen.bold, wrapped(headline, screen.prose)), ""] if headline else []
-        for each in decisions.tables(result.choice):
-            shown += [screen.bold(each.title)] if each.title else []
-            shown += [*table(each, screen), ""]
-        return [*shown, *fact_list(facts.measured(result.data, result.binding.to_json()), screen)]
+        narrower = (_ever_fewer(each) for each in decisions.tables(result.choice))
+        rows, terms = narrowed(narrower, (), screen)
+        shown += [*rows[1:], "", *fact_list(facts.measured(result.data, result.binding.to_json()), screen)]
+        return [*shown, *(["", *notes(terms, screen)] if terms else [])]
 
     return Answer(
         lines,
@@ -54,15 +54,11 @@ def decided(result: DecideResult) -> Answer:
     )
 
 
-def form_of(picture: str) -> Form:
-    """The form that the name of a picture promises; refuses one that cannot be drawn."""
-    from calcli.diagrams import image
-    from calcli.verbs.diagram import FORMS
-
-    form = image.image_format_of(picture, FORMS)
-    if form != "html":
-        extras.require("matplotlib", f"a picture as {form}")
-    return form
+def _ever_fewer(shown: Table) -> Iterator[Table]:
+    """The table, then without ever more of its last columns; those of the threshold and of the costs stay."""
+    yield shown
+    for columns in range(len(shown.header) - 1, 4, -1):
+        yield shown.first(columns)
 
 
 def draw(result: DecideResult, target: str, console: Console) -> None:
@@ -76,7 +72,7 @@ def draw(result: DecideResult, target: str, console: Console) -> None:
     elif target == "-":
         console.show(pictures.charts(shown, console.stderr))
     else:
-        form = form_of(target)
+        form = image.image_format_of(target, image.PAGE_FORMATS)
         content = _page(result, "").encode() if form == "html" else image.render_charts(shown, form)
         write_file(content, target, f"drawn in {target}", console)
 

@@ -14,6 +14,8 @@ from calcli.cli.screen import (
     answered,
     described,
     fact_list,
+    more,
+    narrowed,
     notes,
     remarks,
     shown_width,
@@ -94,8 +96,7 @@ def _calibrator_refit(result: RefitResult, screen: Screen) -> list[str]:
     opening = (
         f"{_outcome(result)}{because}. On held-out new rows the {words} is {number(new, digits)} with the new "
         f"{result.name}, {number(old, digits)} with the one in place. The log-likelihood of these rows changes by "
-        f"{result.evidence.evidence:+.1f} nats; {result.evidence.threshold:+.1f} are required (8.9 or two standard "
-        "errors; by chance at most once in twenty years of nightly refits). Against no calibration:"
+        f"{result.evidence.evidence:+.1f} nats; {result.evidence.threshold:+.1f} are required. Against no calibration:"
     )
     mean, most = (signed(moved, 4).lstrip("+") for moved in result.moved)
     more = [("change", f"new minus old probability: {mean} on average, {most} at most (absolute)")]
@@ -132,12 +133,10 @@ def estimated(report: Report) -> Answer:
         shown: list[str] = []
         for sentence in estimates.headline(report):
             shown += wrapped(sentence, screen.prose)
-        for each in estimates.tables(report):
-            narrower = (each, each.without(4), each.without(4).without(3))
-            _, rows = widest_fitting(narrower, screen)
-            shown += ["", *([screen.bold(each.title)] if each.title else []), *rows]
-        shown += ["", *fact_list(facts.measured(report.data, report.binding), screen), ""]
-        return [*shown, *notes(estimates.terms(report), screen), *_gates(report, screen)]
+        narrower = map(estimates.ever_narrower, estimates.tables(report))
+        rows, terms = narrowed(narrower, estimates.terms(report), screen)
+        shown += [*rows, "", *fact_list(estimates.data(report), screen), ""]
+        return [*shown, *notes(terms, screen), *_gates(report, screen)]
 
     return of_report(report, lines, refused=_failed(report))
 
@@ -164,7 +163,7 @@ def compared(result: CompareResult) -> Answer:
             found += ["", *described(without, screen.prose)]
         terms = tables.leaderboard_terms(report, shown)
         if hidden := [name for name in names if name not in shown.header]:
-            terms.append(("more", f"{', '.join(hidden)} are hidden: use a wider screen, or --format csv"))
+            terms.append(more(hidden))
         return [*found, "", *fact_list(facts.measured(report.data, report.binding), screen), "", *notes(terms, screen)]
 
     return of_report(report, lines, beside_path=selected is not None, path=selected and selected.path)
@@ -211,7 +210,7 @@ def measured(report: Report, screen: Screen, more: Sequence[facts.Pair] = (), op
 
 
 def _labels(report: Report, screen: Screen) -> list[str]:
-    """Of several labels how many have a lower loss, and a table of them without its interval where it is too wide."""
+    """How many of several labels have a lower loss, and a table of them without its interval where it is too wide."""
     lines = [line for sentence in labels.headline(report) for line in wrapped(sentence, screen.prose)]
     if (of_labels := labels.table(report)) is not None:
         shown, rows = widest_fitting((of_labels, of_labels.without(len(of_labels.header) - 2)), screen)
@@ -291,25 +290,10 @@ def groups(report: Report, screen: Screen) -> list[str]:
     """A table for each column and score, without the last metrics where the screen is too narrow for all."""
     found = list(tables.by_group(report))
     terms = tables.GROUP_TERMS if report.command != "fit" else ()
-    return _narrowed(map(_ever_fewer_metrics, found), terms, screen, reversed) if found else []
-
-
-def _narrowed(
-    found: Iterable[Iterable[Table]],
-    terms: Iterable[facts.Pair],
-    screen: Screen,
-    order: Callable[[list[str]], Iterable[str]] = list,
-) -> list[str]:
-    """Of each table the first that fits the screen, under its title; the terms, and which columns are hidden."""
-    lines: list[str] = []
-    hidden: dict[str, None] = {}
-    for widest, *narrower in found:
-        shown, rows = widest_fitting((widest, *narrower), screen)
-        hidden |= dict.fromkeys(name for name in order(widest.header) if name not in shown.header)
-        lines += ["", screen.bold(shown.title), *rows]
-    more = [("more", f"{', '.join(hidden)}, on a wider screen or with --format")] if hidden else []
-    kept = [(name, meaning) for name, meaning in terms if name not in hidden]
-    return [*lines, "", *notes([*kept, *more], screen)]
+    if not found:
+        return []
+    lines, kept = narrowed(map(_ever_fewer_metrics, found), terms, screen)
+    return [*lines, "", *notes(kept, screen)]
 
 
 def _segments(report: Report, screen: Screen) -> list[str]:
@@ -321,11 +305,14 @@ def _segments(report: Report, screen: Screen) -> list[str]:
         [each.first(width) for width in range(len(each.header), segments.FEWEST - 1, -1)]
         for _, each in segments.tables(report)
     )
-    return [*lines, *_narrowed(found, segments.terms(report), screen)] if report.segments else lines
+    if not report.segments:
+        return lines
+    rows, kept = narrowed(found, segments.terms(report), screen)
+    return [*lines, *rows, "", *notes(kept, screen)]
 
 
 def _recalibration(report: Report, screen: Screen) -> list[str]:
-    """What recalibration gains on held-out rows."""
+    """The gain of recalibration on held-out rows."""
     if report.recalibration is None:
         return []
     gained = report.recalibration.chosen != tables.IDENTITY

@@ -29,6 +29,8 @@ _COLOR = re.compile(f"{_OURS}[0-9;]*m")
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Letters that move the cursor, change colours, end a line or turn its direction."""
 
+_PERCENT = re.compile(r"(?<=\d) %")
+
 _WIDEST = 100
 """Prose is not set wider than this: longer lines are hard to read."""
 
@@ -129,7 +131,8 @@ def shown_width(text: str) -> int:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """A paragraph in lines. Words are never cut, so that paths, flags and names can be copied."""
+    """A paragraph in lines. Words are never cut, so that paths, flags and names can be copied, nor numbers from %."""
+    text = _PERCENT.sub(f"{GLUE}%", text)
     lines = textwrap.wrap(text, max(width, 20), break_long_words=False, break_on_hyphens=False) or [""]
     return [line.replace(GLUE, " ") for line in lines]
 
@@ -205,3 +208,20 @@ def widest_fitting(tables: Iterable[Table], screen: Screen) -> tuple[Table, list
         if max(map(shown_width, lines)) <= screen.width:
             break
     return shown, lines
+
+
+def narrowed(found: Iterable[Iterable[Table]], terms: Iterable[Pair], screen: Screen) -> tuple[list[str], list[Pair]]:
+    """Of each table the first that fits the screen, under its title; the terms of its columns, and which are hidden."""
+    lines: list[str] = []
+    hidden: dict[str, None] = {}
+    for widest, *narrower in found:
+        shown, rows = widest_fitting((widest, *narrower), screen)
+        hidden |= dict.fromkeys(name for name in widest.header if name not in shown.header)
+        lines += ["", *([screen.bold(shown.title)] if shown.title else []), *rows]
+    kept = [(name, meaning) for name, meaning in terms if name not in hidden]
+    return lines, [*kept, *([more(hidden)] if hidden else [])]
+
+
+def more(hidden: Iterable[str]) -> Pair:
+    """The term that names the columns for which a screen is too narrow."""
+    return "more", f"{', '.join(hidden)}, on a wider screen or with --format"

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray, IntArray
 from calcli.decisions.targets import Mask
+from calcli.numeric.bins import totals
 from calcli.state import Json
 
 SetScore: TypeAlias = Literal["lac", "aps", "aps-randomised"]
@@ -58,7 +59,7 @@ def conformal_quantile(
     mass = np.ones(len(score)) if weight is None else weight
     if unit is not None:
         _, place = np.unique(unit, return_inverse=True)
-        whole = np.bincount(place, mass)[place]
+        whole = totals(place, mass)[place]
         mass = np.divide(mass, whole, out=np.zeros_like(whole), where=whole > 0)
     total = float(mass.sum())
     if not total > 0:
@@ -145,8 +146,7 @@ class Thresholds:
             group = np.full(rows, -1, dtype=np.int64)
         table = np.array([*self.values, self.unseen], dtype=np.float64)
         known = (group >= 0) & (group < len(self.values))
-        thresholds: FloatArray = table[np.where(known, group, len(self.values))]
-        return thresholds
+        return table[np.where(known, group, len(self.values))]
 
     def shortage(self, result: str) -> str:
         """The end of a sentence, with the result where there are too few rows for a finite threshold."""
@@ -261,8 +261,7 @@ def row_uniforms(prob: FloatArray) -> FloatArray:
         state = (state ^ (state >> np.uint64(30))) * mix[0]
         state = (state ^ (state >> np.uint64(27))) * mix[1]
         state ^= state >> np.uint64(31)
-    uniforms: FloatArray = (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return uniforms
+    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)

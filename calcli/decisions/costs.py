@@ -100,8 +100,7 @@ class Costs:
         for name in _NAMES:
             each = decided(prob, label, thresholds, mass * getattr(self, name), rates=()).counts
             paid += getattr(each, name)
-        average: FloatArray = paid / float(mass.sum())
-        return average
+        return paid / float(mass.sum())
 
     def best_threshold(self, prob: FloatArray, label: LabelArray, mass: FloatArray | None = None) -> float:
         """The threshold that costs least on these rows: midway between two probabilities that occur, or `NEVER`.

@@ -153,7 +153,8 @@ class DecisionGoal:
         if not given and self.coverage is self.top is None:
             raise UsageError(
                 "decide needs a goal",
-                hint="give --cost-fp 1 --cost-fn 20, --target 'precision >= 0.9', or --budget 500",
+                hint="give --cost-fp 1 --cost-fn 20, --target 'precision >= 0.9', --maximize f1, or another goal of "
+                "calcli decide --help",
             )
         if self.budget is not None and self.budget < 1:
             raise UsageError(f"--budget {self.budget}: give 1 or more")

@@ -166,52 +166,96 @@ class Promised:
         return Promise(str(self.target), self.target.confidence, value, p, p < BROKEN)
 
 
-def measure(
-    policy: Policy, rows: Rows, beside: Mapping[str, FloatArray], *, replicates: int, seed: int
-) -> tuple[dict[str, Number], Promise | None]:
-    """The rates and costs of the decisions of a policy, and the test of its promise."""
-    rule = policy.rule
-    promise = tested(promised(policy, rows, beside))
-    if isinstance(rule, SetRule):
-        return set_numbers(rows, rule.sets.predict(rows.prob, rows.group)), promise
-    paid = paid_of(policy, rows, beside)
-    sign, name = (1.0, "cost") if policy.merit is None else (-1.0, policy.merit)
-    cost = {}
-    if paid is not None:
-        drawn = bootstrap_means([sign * paid], rows.weight, rows.together, replicates=replicates, seed=seed)
-        cost = {name: intervals(float(np.average(sign * paid, weights=rows.weight)), drawn[:, 0])}
-    if isinstance(rule, ClassRule):
-        return cost | _of_classes(rows, rule.members(rows.prob, beside)), promise
-    if isinstance(rule, MatrixRule):
-        return cost, promise
-    done, yes = _done(rule, rows, beside)
-    numbers = rates_of(rows, yes) if done.all() else coverage_and_error(rows, done, yes != (rows.label > 0))
-    return cost | numbers, promise
+@dataclass(frozen=True, slots=True)
+class JudgedScores:
+    """Rows with probabilities under a policy, and the columns of numbers that its rule reads."""
 
+    policy: Policy
+    rows: Rows
+    beside: Mapping[str, FloatArray]
 
-def promised(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> list[Promised]:
-    """The promises of the policy about these rows: one, one for each class or group, or none."""
-    rule, target, kind = policy.rule, policy.target, "class"
-    if isinstance(rule, SetRule):
-        return [coverage(rule.sets.thresholds, rows, rows.held(rule.sets.predict(rows.prob, rows.group)))]
-    if target is None or isinstance(rule, MatrixRule):
-        return []
-    if isinstance(rule, ClassRule):
-        members = rule.members(rows.prob, beside)
-        done, wrong = members.sum(axis=1) > 0, ~rows.held(members)
-        each = [(of_class(rows, place), yes) for place, yes in enumerate(members.T)]
-    elif isinstance(rule, GroupRule):
-        assert rows.group is not None
-        done, wrong = np.ones(len(rows.prob), dtype=np.bool_), np.zeros(len(rows.prob), dtype=np.bool_)
-        yes, parts = rule.yes(rows.prob, rows.group), [rows.group == place for place in range(len(rule.groups))]
-        each, kind = [(rows.taken(part), yes[part]) for part in parts], rule.column
-    else:
-        done, yes = _done(rule, rows, beside)
-        wrong = yes != (rows.label > 0)
-        each = [(rows, yes)]
-    if target.rate == "error":
-        return [Promised(target, rows.taken(done), wrong[done])]
-    return [Promised(target, *pair, target.rate, kind) for pair in each]
+    @property
+    def kind(self) -> str:
+        return self.policy.kind
+
+    def taken(self, mask: Mask) -> JudgedScores:
+        return replace(
+            self, rows=self.rows.taken(mask), beside={name: values[mask] for name, values in self.beside.items()}
+        )
+
+    def measured(self, *, replicates: int, seed: int) -> tuple[dict[str, Number], Promise | None]:
+        """The rates and costs of the decisions, and the test of the promise of the policy."""
+        policy, rows, rule = self.policy, self.rows, self.policy.rule
+        promise = tested(self.promised())
+        if isinstance(rule, SetRule):
+            return set_numbers(rows, rule.sets.predict(rows.prob, rows.group)), promise
+        paid = self.paid()
+        sign, name = (1.0, "cost") if policy.merit is None else (-1.0, policy.merit)
+        cost = {}
+        if paid is not None:
+            drawn = bootstrap_means([sign * paid], rows.weight, rows.together, replicates=replicates, seed=seed)
+            cost = {name: intervals(float(np.average(sign * paid, weights=rows.weight)), drawn[:, 0])}
+        if isinstance(rule, ClassRule):
+            return cost | _of_classes(rows, rule.members(rows.prob, self.beside)), promise
+        if isinstance(rule, MatrixRule):
+            return cost, promise
+        done, yes = self._done(rule)
+        numbers = rates_of(rows, yes) if done.all() else coverage_and_error(rows, done, yes != (rows.label > 0))
+        return cost | numbers, promise
+
+    def promised(self) -> list[Promised]:
+        """The promises of the policy about these rows: one, one for each class or group, or none."""
+        rows, rule, target, kind = self.rows, self.policy.rule, self.policy.target, "class"
+        if isinstance(rule, SetRule):
+            return [coverage(rule.sets.thresholds, rows, rows.held(rule.sets.predict(rows.prob, rows.group)))]
+        if target is None or isinstance(rule, MatrixRule):
+            return []
+        if isinstance(rule, ClassRule):
+            members = rule.members(rows.prob, self.beside)
+            done, wrong = members.sum(axis=1) > 0, ~rows.held(members)
+            each = [(of_class(rows, place), yes) for place, yes in enumerate(members.T)]
+        elif isinstance(rule, GroupRule):
+            assert rows.group is not None
+            done, wrong = np.ones(len(rows.prob), dtype=np.bool_), np.zeros(len(rows.prob), dtype=np.bool_)
+            yes, parts = rule.yes(rows.prob, rows.group), [rows.group == place for place in range(len(rule.groups))]
+            each, kind = [(rows.taken(part), yes[part]) for part in parts], rule.column
+        else:
+            done, yes = self._done(rule)
+            wrong = yes != (rows.label > 0)
+            each = [(rows, yes)]
+        if target.rate == "error":
+            return [Promised(target, rows.taken(done), wrong[done])]
+        return [Promised(target, *pair, target.rate, kind) for pair in each]
+
+    def paid(self) -> FloatArray | None:
+        """The cost of the decision on each row; None where the policy was chosen neither for costs nor for a figure.
+
+        Less of a figure of merit is a cost.
+        """
+        rows, rule = self.rows, self.policy.rule
+        if isinstance(rule, MatrixRule):
+            return np.asarray(np.array(rule.costs)[rows.label, rule.decide(rows.prob, self.beside)])
+        if isinstance(rule, CostRule):
+            done, yes = self._done(rule)
+            return np.where(done, rule.costs.of(self.beside).of_rows(rows.label, yes), rule.abstain or 0.0)
+        if self.policy.costs is None:
+            merit = self.policy.merit
+            return None if merit is None else -pseudo_values(merit, _yes(rule, rows), rows.label, rows.weight)
+        costs = Costs(**self.policy.costs)
+        if isinstance(rule, ClassRule):
+            return class_costs(costs, rows, rule.members(rows.prob, self.beside))
+        if isinstance(rule, ThresholdRule) and rule.band.low == rule.band.high and rule.band.limit is None:
+            return costs.of_rows(rows.label, _yes(rule, rows))
+        return None
+
+    def _done(self, rule: ThresholdRule | GroupRule | CostRule) -> tuple[Mask, Mask]:
+        """The rows that are decided, and those decided with yes: action 0 is no, 2 is yes, others leave a row open."""
+        rows = self.rows
+        if isinstance(rule, GroupRule):
+            assert rows.group is not None
+            return np.ones(len(rows.prob), dtype=np.bool_), rule.yes(rows.prob, rows.group)
+        action = rule.decide(rows.prob, self.beside)
+        return action % 2 == 0, action == 2
 
 
 def coverage(thresholds: Thresholds, rows: Rows, held: Mask) -> Promised:
@@ -230,39 +274,6 @@ def tested(promises: Sequence[Promised]) -> Promise | None:
     p = min(1.0, worst.p * len(about))
     each = f" in each {promises[0].each}" if len(promises) > 1 else ""
     return replace(worst, target=f"{worst.target}{each}", p=p, broken=p < BROKEN)
-
-
-def _done(
-    rule: ThresholdRule | GroupRule | CostRule, rows: Rows, beside: Mapping[str, FloatArray]
-) -> tuple[Mask, Mask]:
-    """The rows that are decided, and those decided with yes: action 0 is no, 2 is yes, others leave a row open."""
-    if isinstance(rule, GroupRule):
-        assert rows.group is not None
-        return np.ones(len(rows.prob), dtype=np.bool_), rule.yes(rows.prob, rows.group)
-    action = rule.decide(rows.prob, beside)
-    return action % 2 == 0, action == 2
-
-
-def paid_of(policy: Policy, rows: Rows, beside: Mapping[str, FloatArray]) -> FloatArray | None:
-    """The cost of the policy's decision on each row; None where it was chosen neither for costs nor for a figure.
-
-    Less of a figure of merit is a cost.
-    """
-    rule = policy.rule
-    if isinstance(rule, MatrixRule):
-        return np.asarray(np.array(rule.costs)[rows.label, rule.decide(rows.prob, beside)])
-    if isinstance(rule, CostRule):
-        done, yes = _done(rule, rows, beside)
-        return np.where(done, rule.costs.of(beside).of_rows(rows.label, yes), rule.abstain or 0.0)
-    if policy.costs is None:
-        merit = policy.merit
-        return None if merit is None else -pseudo_values(merit, _yes(rule, rows), rows.label, rows.weight)
-    costs = Costs(**policy.costs)
-    if isinstance(rule, ClassRule):
-        return class_costs(costs, rows, rule.members(rows.prob, beside))
-    if isinstance(rule, ThresholdRule) and rule.band.low == rule.band.high and rule.band.limit is None:
-        return costs.of_rows(rows.label, _yes(rule, rows))
-    return None
 
 
 def _yes(rule: AnyRule, rows: Rows) -> Mask:

@@ -14,7 +14,7 @@ from calcli.batch import FloatArray, LabelArray
 from calcli.decisions.targets import RATES, Counts, Mask, Rate, decided
 
 _STEP = 1e-6
-"""Of a share of rows, for derivatives."""
+"""The step of a share of rows, for derivatives."""
 
 Merit = Callable[[Counts], FloatArray]
 
@@ -74,7 +74,7 @@ def best_threshold(
 
 
 def pseudo_values(name: str, yes: Mask, label: LabelArray, weight: FloatArray | None) -> FloatArray:
-    """What each row says of the figure: numbers whose mean is the figure, and whose spread is that of its error.
+    """The part of each row in the figure: numbers whose mean is the figure, and whose spread is that of its error.
 
     They are the figure plus its derivative in the direction of the row, so that a mean of many figures' differences and
     its interval are found as those of costs are.

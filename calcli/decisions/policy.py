@@ -109,8 +109,7 @@ class GroupRule:
 
     def yes(self, prob: FloatArray, group: IntArray) -> Mask:
         """The decisions; `group` is the place of each row's group, -1 for an unseen one."""
-        found: Mask = prob >= np.array([*self.thresholds, self.unseen])[group]
-        return found
+        return prob >= np.array([*self.thresholds, self.unseen])[group]
 
     def decide(self, prob: FloatArray, group: IntArray) -> IntArray:
         """The action of each row, a place in `actions`."""
@@ -142,6 +141,17 @@ class GroupRule:
 def _below(threshold: float) -> str:
     """The reason of a no by one threshold, which a probability of 1 does not always reach."""
     return "no probability is enough" if threshold == NEVER else f"probability < {shown(threshold)}"
+
+
+def spellings(groups: Sequence[str]) -> list[tuple[str, ...]]:
+    """The texts that stand for each group: a later table may have whole numbers as floats, which end with .0."""
+    found = []
+    for name in groups:
+        number = name.removesuffix(".0")
+        whole = number.isascii() and number.removeprefix("-").isdecimal()
+        other = number if number != name else f"{name}.0"
+        found.append((name, other) if whole and other not in groups else (name,))
+    return found
 
 
 def group_name(name: str) -> str:
@@ -235,7 +245,7 @@ def likeliest(prob: FloatArray, top: int) -> Mask:
 
 
 def _leads(prob: Terms, place: int, top: int) -> list[Condition]:
-    """That a class is among the likeliest ones."""
+    """The conditions on which a class is among the likeliest ones."""
     own = prob[place]
     if top >= len(prob):
         return []

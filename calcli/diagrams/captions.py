@@ -136,7 +136,7 @@ def _against(curve: Curve, versus: str) -> Caption:
 
 
 def _money(curve: Curve) -> str:
-    """What decisions by a score save at the threshold of the costs, if there are costs."""
+    """The sum that decisions by a score save at the threshold of the costs, if there are costs."""
     if curve.costs is None or curve.plain:
         return ""
     at = curve.costs.threshold
@@ -148,7 +148,7 @@ def _money(curve: Curve) -> str:
 
 
 REACHED = 0.001
-"""Of a threshold that fewer than this share of the rows reach, or fail to reach, nothing is said."""
+"""Nothing is said of a threshold that fewer than this share of the rows reach, or fail to reach."""
 
 
 def _stretch(curve: Curve, chosen: Sequence[bool]) -> str:

@@ -30,7 +30,7 @@ class Track:
     """In the order of x; lo and hi are the ends of its band."""
 
     note: str = ""
-    """What follows the name in the legend, with its own punctuation: ": 0.41 at 0.05"."""
+    """The words that follow the name in the legend, with their own punctuation: ": 0.41 at 0.05"."""
 
     plain: bool = False
     """Whether it is there for comparison, and has no colour of its own."""

@@ -95,13 +95,13 @@ class Curve:
     """How many bins there are, those without rows among them; 0 for curves."""
 
     by: str | None = None
-    """What rows are rejected by; None for the confidence in the predicted class."""
+    """The number by which rows are rejected; None for the confidence in the predicted class."""
 
     loss: str = "error rate"
-    """What the y of a rejection curve is."""
+    """The name of the y axis of a rejection curve."""
 
     counts: tuple[tuple[float, float, float], ...] = ()
-    """Of curves without bins: where each cell that holds rows begins and ends, and how many it holds."""
+    """The cells of a curve without bins that hold rows: where each begins and ends, and how many rows it holds."""
 
     versus: str | None = None
     """The score, of the same group, from which this one differs by y; None for a curve by itself."""
@@ -311,7 +311,7 @@ def _decade(value: float) -> float:
 
 
 def scale_text(curves: Sequence[Curve]) -> str:
-    """What the scale of the axes is, and why; empty for even axes."""
+    """The scale of the axes, and the reason for it; empty for even axes."""
     scale = axis_of(curves).scale
     if scale == "prob":
         return ""

@@ -89,8 +89,7 @@ def _upper(key: IntArray) -> IntArray:
     p = key.view(np.float64)
     near = np.minimum(p, 1.0 - p)
     bits = near.view(np.int64) >> _LOWER_BITS
-    found: IntArray = np.where(p <= 0.5, bits, _TURNED - bits)
-    return found
+    return np.where(p <= 0.5, bits, _TURNED - bits)
 
 
 class _OfDistinct(CurveSums):

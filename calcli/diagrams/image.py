@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
+from calcli import extras
 from calcli.diagrams.axis import Axis
 from calcli.diagrams.canvas import shortened
 from calcli.diagrams.captions import caption
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 
 Form = TypeVar("Form", bound=str)
 Format: TypeAlias = Literal["png", "svg", "pdf"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+PageFormat: TypeAlias = Format | Literal["html"]
+PAGE_FORMATS: tuple[PageFormat, ...] = (*FORMATS, "html")
+"""Formats of what can be a page too, which matplotlib does not draw."""
 
 BAR, DARK, MIDDLE, LIGHT = "#c8ccd2", "#24292f", "#6b7280", "#e5e7eb"
 ERROR = {"over": ("#d55e00", "#f0b48a"), "under": ("#0072b2", "#8cc0e0")}
@@ -115,10 +121,12 @@ NO_DATE = {
 
 
 def image_format_of(output: str | os.PathLike[str], forms: Sequence[Form], *, hint: str | None = None) -> Form:
-    """The format that the suffix names, one of `forms`."""
+    """The format that the suffix names, one of `forms`; refuses one that cannot be drawn here."""
     suffix = Path(output).suffix.lower().removeprefix(".")
     for form in forms:
         if suffix == form:
+            if form != "html":
+                extras.require("matplotlib", f"a picture as {form}")
             return form
     known = ", ".join(f".{form}" for form in forms)
     raise UsageError(f"{str(output)!r}: unknown suffix for an image; known are {known}", hint=hint)

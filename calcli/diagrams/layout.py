@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 GLUE = "\N{NO-BREAK SPACE}"
 
 NUDGE = 1e-6
-"""Of lines that end at one height, that which ends further right has its label above, so that no stroke crosses."""
+"""Where lines end at one height, the label of the one that ends further right is above, so that no stroke crosses."""
 
 _BETWEEN = re.compile(r"(?<=[a-z<=>]) (?=[<=>]|[0-9.])|(?<=[0-9]) (?=%)")
 """Between a word and its number, around a sign of comparison, and before a percent sign."""

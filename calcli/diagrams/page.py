@@ -126,17 +126,13 @@ def intervals(
     rows: Sequence[svg.IntervalRow],
     x_name: str,
     legend: Sequence[tuple[str, str]] = ESTIMATES,
-    *,
-    above: bool = False,
 ) -> str:
     """The picture of estimates with its legend; empty where a number is negative, for which there is no axis."""
     values = [value for row in rows for value in (row.estimate[0], *(row.labels or ())[:1], row.mean)]
     if not rows or any(value is not None and value < 0.0 for value in values):
         return ""
     marks = "".join(f"<li>{_color_mark(f'fill:{color}')}{escape(name)}</li>" for color, name in legend)
-    return (
-        f'<figure class="wide">\n{svg.intervals(rows, x_name, above=above)}</figure>\n<ul class="legend">{marks}</ul>\n'
-    )
+    return f'<figure class="wide">\n{svg.intervals(rows, x_name)}</figure>\n<ul class="legend">{marks}</ul>\n'
 
 
 def slider(score: AtThresholds, chosen: float, truths: tuple[str, str]) -> str:

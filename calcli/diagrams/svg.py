@@ -167,25 +167,21 @@ class IntervalRow(NamedTuple):
 ESTIMATE = "var(--ink)"
 """The colour of an estimate; scores have those of lines."""
 
-NAMES, LINE = 180.0, 36.0
-"""The room for the names of the lines, and the height of a line."""
-
-BELOW_NAME, NAMED = 16.0, 52.0
-"""The margin, and the height of a line, where names are long and stand above their lines."""
+LEFT_OF_ROWS, SPAN, LINE = 16.0, 764.0, 52.0
+"""The margin, the width and the height of a line below its name, which may be long."""
 
 
-def intervals(rows: Sequence[IntervalRow], x_name: str, *, above: bool = False) -> str:
-    """Estimates above the mean of the labels alone, each with its interval, and the means of scores."""
+def intervals(rows: Sequence[IntervalRow], x_name: str) -> str:
+    """Estimates below their names, and the means of the labels alone, each with its interval; the means of scores."""
     known = [
         end for row in rows for end in (*row.estimate, *(row.labels or ()), row.mean, *row.others) if end is not None
     ]
     right = max([1e-9, *known]) * 1.04
-    left, line = (BELOW_NAME, NAMED) if above else (NAMES, LINE)
-    frame = PlotArea(left, TOP, NAMES + WIDE - left, line * len(rows), Axis(right), Axis(1.0))
+    frame = PlotArea(LEFT_OF_ROWS, TOP, SPAN, LINE * len(rows), Axis(right), Axis(1.0))
     parts = [_stroke("grid", f"M{_number(frame.x(x))} {_number(TOP)}V{_number(frame.bottom)}") for x in ticks(right)]
     for place, row in enumerate(rows):
-        y = TOP + line * (place + (0.7 if above else 0.5))
-        parts.append(_text(left, y - 20, row.name, "") if above else _text(NAMES - 8, y + 4, row.name, "end"))
+        y = TOP + LINE * (place + 0.7)
+        parts.append(_text(LEFT_OF_ROWS, y - 20, row.name, ""))
         parts.append(_spanned(frame, row.estimate, y - 5 * (row.labels is not None), ESTIMATE, 3.0))
         if row.labels is not None:
             parts.append(_spanned(frame, row.labels, y + 6, ink(None), 1.5))
@@ -195,8 +191,8 @@ def intervals(rows: Sequence[IntervalRow], x_name: str, *, above: bool = False) 
                 parts.append(f'<path d="M{x} {_number(y - 12)}v24" style="stroke:{color};stroke-width:2;fill:none"/>')
     for value, text in tick_labels(right).items():
         parts.append(_text(frame.x(value), frame.bottom + 17, text, "middle"))
-    parts.append(_text(left + frame.width / 2, frame.bottom + 38, x_name, "middle soft"))
-    size = f"0 0 {_number(NAMES + WIDE + RIGHT)} {_number(frame.bottom + BELOW)}"
+    parts.append(_text(LEFT_OF_ROWS + frame.width / 2, frame.bottom + 38, x_name, "middle soft"))
+    size = f"0 0 {_number(LEFT_OF_ROWS + SPAN + RIGHT)} {_number(frame.bottom + BELOW)}"
     said = "; ".join(f"{row.name}: {row.estimate[0]:.4g}" for row in rows)
     return f'<svg viewBox="{size}" role="img" aria-label="{escape(f"{x_name}. {said}")}">{"".join(parts)}</svg>\n'
 

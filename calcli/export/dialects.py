@@ -48,7 +48,7 @@ class Dialect:
     """On which the tests run its statements, with the version; empty where they are only written."""
 
     emulator: str = ""
-    """What the tests run its statements on in place of an engine."""
+    """The emulator on which the tests run its statements in place of an engine."""
 
     awkward: Callable[[str], str] = _doubled
     """A literal of a text with anything but `PLAIN` characters."""
@@ -63,10 +63,10 @@ class Dialect:
     """A column as a condition."""
 
     fence: str = ""
-    """What a step ends with, so that the database does not write it out wherever its columns are used."""
+    """The end of a step, so that the database does not write it out wherever its columns are used."""
 
     view: str = "CREATE OR REPLACE VIEW"
-    """What a view begins with, before its name."""
+    """The beginning of a view, before its name."""
 
     function: str = ""
     """A function of an expression, by {name}, {names} of its parameters, or {parameters} with types, and {expression};
@@ -101,7 +101,7 @@ class Dialect:
     """Whether IN of several constants becomes a join of all rows, even in a branch that few of them reach."""
 
     bit: str = "CASE WHEN {test} THEN {weight} ELSE 0 END"
-    """What a condition adds to a place: its {weight} where it holds."""
+    """The number that a condition adds to a place: its {weight} where it holds."""
 
     rows: str = ""
     """A small table within a query by its {columns}, their {types} and its {values} as a text; empty where VALUES do.
@@ -120,13 +120,13 @@ class Dialect:
     """How deep an expression may be nested, as `subexpressions.depths` counts."""
 
     most_columns: int = 1_000
-    """Of a step of a query."""
+    """The most columns of a step of a query."""
 
     most_bytes: int = 1_000_000
-    """Of a statement."""
+    """The most bytes of a statement."""
 
     taken_bytes: int = 1_000_000
-    """Of a statement that needs no `settings`."""
+    """The most bytes of a statement that needs no `settings`."""
 
     settings: str = ""
     """A statement that raises the limits of the database for a statement of {size}."""

@@ -7,17 +7,20 @@ an interpreter of a few dozen lines.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 import polars as pl
 
 from calcli import expressions as terms
+from calcli.batch import FloatArray
 from calcli.export.subexpressions import inputs, steps, tested_values
-from calcli.numeric.links import sigmoid, softmax
+from calcli.numeric.links import LEAST, sigmoid, softmax
 from calcli.numeric.seeded import stream
 from calcli.state import Json
 from calcli.tables.arrays import index_order
@@ -54,9 +57,21 @@ def table_inputs(binding: Binding) -> TableInputs:
 
 
 def _column(name: str) -> terms.Term:
-    """The number in a column; of ``minus(COLUMN)`` that with the other sign."""
-    call = call_in(name)
-    return -1.0 * terms.Input(call[1]) if call is not None and call[0] == "minus" else terms.Input(name)
+    """The number in a column; of a call, such as ``percent(COLUMN)``, what it makes of the number in its column."""
+    match call_in(name):
+        case ("minus", inner):
+            return -1.0 * terms.Input(inner)
+        case ("percent", inner):
+            return terms.Input(inner) / 100.0
+        case ("exp", inner):
+            log = terms.Input(inner)
+            # In halves where the exponential is so small that some databases take it for an error.
+            half = terms.exp(terms.greatest(0.5 * log, terms.term(math.log(LEAST) / 2.0)))
+            small = log < -terms.FAR
+            # A probability is no larger than 1: beyond, the row is bad, as it is where there is no number.
+            return terms.Choice(((small, half * half), (log <= 1.0, terms.exp(log))), None)
+        case _:
+            return terms.Input(name)
 
 
 def _validity(values: terms.Terms, binding: Binding) -> terms.Condition:
@@ -109,9 +124,7 @@ def sample_rows(binding: Binding, outputs: Mapping[str, terms.Term], count: int)
     if len(binding.score.columns) == 1:
         logits, prob = logits[:, :1], sigmoid(logits[:, 0]).round(6)[:, None]
     scores = prob if binding.score.kind == "prob" else logits
-    columns: dict[str, Any] = {name: scores[:, at] for at, name in enumerate(binding.score.columns)}
-    turned = (call_in(name) for name in binding.score.columns)
-    columns |= {call[1]: -scores[:, at] for at, call in enumerate(turned) if call is not None and call[0] == "minus"}
+    columns: dict[str, Any] = dict(_before(name, scores[:, at]) for at, name in enumerate(binding.score.columns))
     tested = tested_values(outputs.values())
     for name, role in sorted(inputs(outputs.values())):
         if name in columns:
@@ -134,6 +147,19 @@ def sample_rows(binding: Binding, outputs: Mapping[str, terms.Term], count: int)
     unread = {feature.name: feature.role for feature in binding.features if feature.name not in columns}
     kinds: dict[str, pl.DataType] = {"category": pl.String(), "number": pl.Float64(), "boolean": pl.Boolean()}
     return rows.with_columns(pl.lit(None, kinds[role]).alias(name) for name, role in unread.items())
+
+
+def _before(name: str, values: FloatArray) -> tuple[str, FloatArray]:
+    """The column that the table has, and its numbers, of which a score is made that has these values."""
+    match call_in(name):
+        case ("minus", inner):
+            return inner, -values
+        case ("percent", inner):
+            return inner, 100.0 * values
+        case ("exp", inner):
+            return inner, np.log(np.maximum(values, LEAST))
+        case _:
+            return name, values
 
 
 Names: TypeAlias = dict[int, str]

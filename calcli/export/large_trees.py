@@ -83,13 +83,13 @@ class _Walker:
     """The terms that trees ask for, each as a code from 1 on; all unnamed keys have the code after the last."""
 
     codes: Codes
-    """Of a row; the first is always 1, for which leaves ask."""
+    """The codes of a row; the first is always 1, for which leaves ask."""
 
     place: Mapping[int, int]
     """The place of a term in `codes`, by identity, from 1 on."""
 
     keys: Mapping[int, list[str | int]]
-    """Of a term, by identity, in the order of their codes."""
+    """The keys of a term, by identity, in the order of their codes."""
 
     roots: dict[int, Term] = field(default_factory=dict)
     """The code that a root asks for, by the identity of the term, in common for all trees."""

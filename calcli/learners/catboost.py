@@ -39,8 +39,8 @@ _RANKING = {"iterations": 50, "depth": 4, "border_count": 64}
 and the features that they choose make no better calibrators."""
 
 _MANY, _SHALLOW = 2_000, {"depth": 2}
-"""Of more features than this only those are ranked that tell the most by themselves, by a shallower model in a third of
-the time."""
+"""Where there are more features than this, only those are ranked that tell the most by themselves, by a shallower model
+in a third of the time."""
 
 _RANKED_ROWS, _RANKED_OF_CLASS = 50_000, 5_000
 """Features are ranked on a sample of so many rows, in which the rarest class has so many."""
@@ -302,7 +302,7 @@ def surrogate(batch: Batch, seed: int) -> CatBoost | None:
     Rows that agree in score and features count as one, with the sum of their weights; the order of the rows follows
     from their values.
     """
-    target = _target(batch.score)
+    target = _target(batch.score, batch.weight)
     codes = feature_codes(batch.features)
     keys, order = (
         row_keys(np.column_stack([*columns, codes]), seed, "surrogate")
@@ -318,13 +318,13 @@ def surrogate(batch: Batch, seed: int) -> CatBoost | None:
     return train(data, {**_STAND_IN, "loss_function": loss}, seed=seed)
 
 
-def _target(score: FloatArray) -> FloatArray:
+def _target(score: FloatArray, weight: FloatArray | None) -> FloatArray:
     """The target of the surrogate: log-odds, or centred log-probabilities of more than two classes.
 
     It does not depend on which class is the positive one, nor on the order of the classes.
     """
     if score.ndim == 1:
-        return in_class_order(np.clip(score, -FAR, FAR))[0]
-    log_prob = np.maximum(log_softmax(in_class_order(score)[0]), -FAR)
+        return in_class_order(np.clip(score, -FAR, FAR), weight)[0]
+    log_prob = np.maximum(log_softmax(in_class_order(score, weight)[0]), -FAR)
     centred: FloatArray = log_prob - log_prob.mean(axis=1, keepdims=True)
     return centred

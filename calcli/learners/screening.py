@@ -15,10 +15,10 @@ from calcli.batch import Column, FloatArray, IntArray
 from calcli.numeric.bins import totals
 
 BINS = 8
-"""Of equal mass, for a number."""
+"""The bins of a number, of equal mass."""
 
 PRIOR = 1.0
-"""What is added to h: a group of few rows tells little, whatever their labels are."""
+"""The number that is added to h: a group of few rows tells little, whatever their labels are."""
 
 MOST_ROWS, MOST_SORTED = 50_000, 2_000
 """So many rows are looked at, and so many of them say where bins end."""
@@ -27,7 +27,7 @@ MOST_CELLS = 1 << 20
 """The number of values that are looked at together."""
 
 DIGITS = 6
-"""What features tell is rounded to so many, since sums depend on the processor beyond them."""
+"""The worth of features is rounded to so many digits, since sums depend on the processor beyond them."""
 
 
 def most_telling(
@@ -73,7 +73,7 @@ def _of_bins(values: FloatArray, rows: FloatArray) -> FloatArray:
 
 
 def _told(groups: FloatArray) -> FloatArray:
-    """What features tell, by g and h of each class and group: shape (2 K, groups, ..)."""
+    """The worth of features, by g and h of each class and group: shape (2 K, groups, ..)."""
     g, h = np.split(groups, 2)
     spread = np.sqrt(2.0 * np.square(h / (h + PRIOR)).sum(axis=(0, 1)))
     told: FloatArray = ((np.square(g) - h) / (h + PRIOR)).sum(axis=(0, 1)) / np.maximum(spread, 1e-12)

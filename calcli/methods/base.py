@@ -104,7 +104,7 @@ class Intervals:
 
     title: str
     names: tuple[str, ...]
-    """What each number is of."""
+    """The name of each number."""
 
     series: Mapping[str, Sequence[tuple[float, float, float]]]
     """By name, a number and the ends of its interval for each of `names`."""
@@ -124,13 +124,13 @@ class Section:
     note: str = ""
 
     moves: tuple[float, ...] = ()
-    """Of a table that can be long, how much each row moves predictions: text shows those that move most."""
+    """How much each row of a table that can be long moves predictions: text shows those that move most."""
 
     brief: tuple[tuple[Json, ...], ...] = ()
     """The rows as text shows them, where that is shorter."""
 
     pictures: tuple[Intervals, ...] = ()
-    """What can be drawn of it."""
+    """The pictures that can be drawn of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,14 @@ class FittedMethod:
         return replace(self, post_processing=post_processing)
 
     def to_state(self) -> State:
-        """Everything, for an artifact."""
+        """Everything, for an artifact, which is refused here where it would be when it is read."""
+        try:
+            self.checked()
+        except ValueError as error:
+            raise FitError(
+                f"{self.spec.name} gives numbers for these rows that no artifact holds: {error}",
+                hint="take another method or, if the scores are no log-odds and only rank, --rank COLUMN",
+            ) from error
         whole = nest({"method": self.state} | ({} if self.start is None else {"start": self.start}))
         prior_ratio: Json = None if self.post_processing.prior_ratio is None else list(self.post_processing.prior_ratio)
         facts: dict[str, Json] = {
@@ -263,9 +270,10 @@ def fit_each(
     Each group has rows of two labels.
     """
     states: list[State | None] = [None] * len(groups)
-    if len(groups) > 1 and spec.fits_each and not spec.one_vs_rest(batch.classes) and not batch.ranks:
+    side_by_side = getattr(spec.load(), "fit_each", None)
+    if len(groups) > 1 and side_by_side is not None and not spec.one_vs_rest(batch.classes) and not batch.ranks:
         together = grouped(map(_counting_of, groups), lambda group: max(len(group.rows), _AS_MANY), _TOGETHER)
-        states = [state for some in together for state in spec.load().fit_each(batch, some, params)]
+        states = [state for some in together for state in side_by_side(batch, some, params)]
     return [
         _fit_group(spec, batch, group, params, seed)
         if state is None

@@ -11,7 +11,6 @@ from calcli.methods.spec import MethodSpec, boolean, choice, integer, number, te
 if TYPE_CHECKING:
     from calcli.methods.base import Params
 
-_AUTO = ("auto",)
 _CHOSEN = "chosen on held-out rows if it is auto"
 
 
@@ -58,20 +57,17 @@ MBCT = MethodSpec(
     sums="levels",
     params=(
         choice("link", "auto", f"z' = z + b or p' = k p in a leaf; {_CHOSEN}", "odds", "linear", "auto"),
-        integer("trees", "auto", f"the maximum number of trees; {_CHOSEN}", 0, 1000, *_AUTO),
+        integer("trees", "auto", f"the maximum number of trees; {_CHOSEN}", 0, 1000),
         integer(
             "depth",
             "auto",
             "the maximum number of conditions of a leaf; auto is 2, of 30,000 rows or more 2 to 5 by held-out rows",
             1,
             12,
-            *_AUTO,
         ),
-        number("rate", "auto", "learning rate; auto is 0.3", 0.01, 1, *_AUTO),
-        number("lambda", "auto", f"odds: shrinkage of b towards the parent's b; {_CHOSEN}", 0, 1e6, *_AUTO),
-        number(
-            "tau", "auto", f"linear: shrinkage of k towards the parent's k, in positive rows; {_CHOSEN}", 0, 1e6, *_AUTO
-        ),
+        number("rate", "auto", "learning rate; auto is 0.3", 0.01, 1),
+        number("lambda", "auto", f"odds: shrinkage of b towards the parent's b; {_CHOSEN}", 0, 1e6),
+        number("tau", "auto", f"linear: shrinkage of k towards the parent's k, in positive rows; {_CHOSEN}", 0, 1e6),
         number(
             "min_rows",
             "auto",
@@ -79,7 +75,6 @@ MBCT = MethodSpec(
             "equation 13 of the paper",
             1,
             1e9,
-            "auto",
             "eq13",
         ),
         choice(
@@ -155,15 +150,9 @@ HETEROGENEOUS = MethodSpec(
             "number of trees of a forest, 10 if auto; maximum number of a boosted partition, 40 if auto",
             1,
             1000,
-            *_AUTO,
         ),
         integer(
-            "depth",
-            "auto",
-            "the depth of the trees; cross-validated if it is auto, 3 in a boosted partition",
-            0,
-            12,
-            *_AUTO,
+            "depth", "auto", "the depth of the trees; cross-validated if it is auto, 3 in a boosted partition", 0, 12
         ),
         number(
             "min_rows",
@@ -171,7 +160,6 @@ HETEROGENEOUS = MethodSpec(
             "the minimum weight of a cell; if auto, 15 for each class in a forest, else cross-validated",
             1,
             1e9,
-            *_AUTO,
         ),
         number(
             "tau",
@@ -180,7 +168,6 @@ HETEROGENEOUS = MethodSpec(
             "if it is auto",
             0,
             1e9,
-            "auto",
             "inf",
         ),
         number("rate", 0.3, "learning rate of a boosted partition", 0.01, 1),
@@ -216,7 +203,7 @@ EFFECTS = MethodSpec(
 BOOST = MethodSpec(
     name="boost",
     family="trees",
-    target="calcli.methods.boost",
+    target="calcli.methods.boost.boost",
     summary="CatBoost on the features, starting from the scaled score, with cross-validated rounds",
     reference="Prokhorenkova et al. 2018",
     simplicity=22,
@@ -235,12 +222,9 @@ BOOST = MethodSpec(
             "number of trees; if auto, cross-validated from 0 to 600 (300 up to 5,000 rows, 200 for more classes)",
             0,
             10_000,
-            *_AUTO,
         ),
         integer("depth", 4, "depth of each tree", 1, 10),
-        number(
-            "rate", "auto", "learning rate; auto is 0.05 for two classes up to 5,000 rows, else 0.1", 0.001, 1, *_AUTO
-        ),
+        number("rate", "auto", "learning rate; auto is 0.05 for two classes up to 5,000 rows, else 0.1", 0.001, 1),
         number("l2", 3.0, "L2 penalty on the values of leaves", 0, 1e6),
         boolean("bags", True, "keep the models of the folds that chose the rounds, averaged; else one of all rows"),
     ),
@@ -263,11 +247,9 @@ FOREST = MethodSpec(
     params=(
         integer("trees", 100, "number of trees", 1, 1000),
         number("min_rows", 3.0, "the minimum weight of a leaf", 1, 1e9),
-        integer(
-            "tries", "auto", "the features that a node tries; auto is twice the root of their number", 1, 1000, *_AUTO
-        ),
+        integer("tries", "auto", "the features that a node tries; auto is twice the root of their number", 1, 1000),
         integer("bins", 64, "number of bins, of equal mass, of a number and of the score", 2, 1000),
-        number("weight", "auto", "that of the forest beside the scaled score; if auto, by rows not seen", 0, 1, *_AUTO),
+        number("weight", "auto", "that of the forest beside the scaled score; if auto, by rows not seen", 0, 1),
     ),
 )
 
@@ -326,7 +308,6 @@ CCL = MethodSpec(
             "how strongly calibrators of nearby clusters are mixed in, 0: not at all; cross-validated if not given",
             0,
             1e6,
-            "auto",
         ),
         number(
             "tau",
@@ -335,7 +316,6 @@ CCL = MethodSpec(
             "cross-validated if not given",
             0,
             1e9,
-            "auto",
             "inf",
         ),
         number("rows", 20.0, "the minimum weight of a cluster with a calibrator of its own", 0, 1e9),

@@ -188,7 +188,7 @@ def _splits(batch: Batch, seed: int) -> list[Split]:
     most = FOLDS if len(batch) <= CROSS_VALIDATED_ROWS else 1
     if batch.units is not None:
         return splits_of_units(batch.units, FOLDS, stream(seed, "pool"), most)
-    return in_turn(folds_by_row(batch.score, FOLDS, seed, "pool"), most)
+    return in_turn(folds_by_row(batch.score, batch.weight, FOLDS, seed, "pool"), most)
 
 
 def members_asked(params: Params, batch: Batch) -> list[MethodSpec]:

@@ -60,7 +60,6 @@ SCALING = (
         auto="binary",
         order="kept or reversed",
         sums="yes",
-        fits_each=True,
     ),
     _scaling(
         "quadratic",
@@ -143,7 +142,6 @@ SCALING = (
                 "of the roughness; auto is cross-validated, inf is Platt scaling; raised until the curve is monotone",
                 0,
                 1e9,
-                "auto",
                 "inf",
             ),
         ),

@@ -83,13 +83,17 @@ class Param:
 
 
 def number(name: str, default: ParamValue, meaning: str, low: float, high: float, *words: str) -> Param:
-    """A real number in a range, or one of the words."""
-    return Param(name, "float", default, meaning, low, high, words)
+    """A real number in a range, or one of the words, of which a default that is no number is the first."""
+    return Param(name, "float", default, meaning, low, high, _words(default, words))
 
 
 def integer(name: str, default: ParamValue, meaning: str, low: int, high: int, *words: str) -> Param:
-    """A whole number in a range, or one of the words."""
-    return Param(name, "int", default, meaning, low, high, words)
+    """A whole number in a range, or one of the words, as in `number`."""
+    return Param(name, "int", default, meaning, low, high, _words(default, words))
+
+
+def _words(default: ParamValue, others: tuple[str, ...]) -> tuple[str, ...]:
+    return (default, *others) if isinstance(default, str) else others
 
 
 def choice(name: str, default: str, meaning: str, *words: str) -> Param:
@@ -156,9 +160,6 @@ class MethodSpec:
 
     chooses: bool = False
     """It has a function ``choose(batch, sides, params, seed, splits)``: its open parameters, by given held-out rows."""
-
-    fits_each: bool = False
-    """It has a function ``fit_each(batch, groups, params)``: fits of many groups of rows side by side."""
 
     contributes: bool = False
     """It has a function ``contributions(state, batch, rows, background)``: what each column adds to log-odds."""

@@ -137,14 +137,14 @@ class Measured:
     """Why there is no value, or which classes it leaves out."""
 
     per_class: tuple[float | None, ...] | None = None
-    """The same metric one-vs-rest, by class index; only where there are more than two classes."""
+    """The metric of each class against the rest, by class index; only where there are more than two classes."""
 
     lo: float | None = None
     hi: float | None = None
     """`lo`, `hi`: the ends of a 95 % confidence interval; gaps have none."""
 
     null_hi: float | None = None
-    """What 95 % of calibrated scores stay below on these rows, for gaps."""
+    """The value that 95 % of calibrated scores stay below on these rows, for gaps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Clusters:
     """Where they came from, in words."""
 
     sha256: str | None = None
-    """Of what decides, where it is kept somewhere."""
+    """The hash of the artifact that decides about clusters, where there is one."""
 
     take = taken
 
@@ -196,7 +196,7 @@ class Scored:
     """Non-negative, or None for all ones."""
 
     clusters: Clusters | None = None
-    """Of the rows, for metrics that have them as bins."""
+    """The clusters of the rows, for metrics whose bins they are."""
 
     edges: IntArray | None = None
     """Pairs of rows that are linked, each once, for metrics that look at them; or the group of each row, 0 or more, of
@@ -204,11 +204,10 @@ class Scored:
     """
 
     odds: FloatArray | None = None
-    """Of the same shape as `prob`, and rising with it: what rows are ranked by where probabilities have rounded to 1.
-    """
+    """The numbers that rank rows where probabilities have rounded to 1: shaped as `prob`, and rising with it."""
 
     folds: Folds | None = None
-    """Of the rows, where several calibrators have predicted them: these are ranked fold by fold."""
+    """The folds of the rows, where several calibrators have predicted them: rows are then ranked fold by fold."""
 
     units: IntArray | None = None
     """The unit that each row belongs to, where rows of a unit may share what is not in their scores: intervals and
@@ -216,8 +215,8 @@ class Scored:
     """
 
     squares: FloatArray | None = None
-    """What each row adds to the sum of squared weights, by which many rows are worth fewer; None for w^2. Of the two
-    halves of a row with a soft label it is their weight times that of the row.
+    """The part of each row in the sum of squared weights, by which many rows are worth fewer; None for w^2. The part of
+    either half of a row with a soft label is its weight times that of the row.
     """
 
     @classmethod
@@ -285,7 +284,7 @@ class Scored:
 
     @property
     def weight_squares(self) -> FloatArray:
-        """What each row adds to the sum of squared weights."""
+        """The part of each row in the sum of squared weights."""
         return self.weights**2 if self.squares is None else self.squares
 
     @property

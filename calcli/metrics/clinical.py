@@ -1,4 +1,4 @@
-"""What medicine reports: calibration errors of a smoothed curve (Austin & Steyerberg 2019), and net benefit.
+"""The metrics of medicine: calibration errors of a smoothed curve (Austin & Steyerberg 2019), and net benefit.
 
 The label is smoothed over the prediction by lowess (Cleveland 1979), as `val.prob` of the R package rms has it:
 `lowess(p, y, iter = 0)`. At each prediction a line is fitted to the nearest two thirds of the rows, weighted by the
@@ -58,9 +58,8 @@ e90 = _error(
 
 
 def benefits(label: LabelArray, prob: FloatArray, threshold: float | FloatArray) -> FloatArray:
-    """What the decision of each row is worth: 1 for a true positive, -t/(1 - t) for a false one, 0 for no."""
-    worth: FloatArray = np.where(prob >= threshold, np.where(label == 1, 1.0, -threshold / (1.0 - threshold)), 0.0)
-    return worth
+    """The worth of the decision on each row: 1 for a true positive, -t/(1 - t) for a false one, 0 for no."""
+    return np.where(prob >= threshold, np.where(label == 1, 1.0, -threshold / (1.0 - threshold)), 0.0)
 
 
 class NetBenefit(RowMean):

@@ -31,7 +31,7 @@ class ClusterSums:
     """Which they are, without the rows; None where there are none."""
 
     weight: FloatArray
-    """Of w, shape (k,)."""
+    """The sums of w, shape (k,)."""
 
     error: FloatArray
     noise: FloatArray

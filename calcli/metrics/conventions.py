@@ -22,7 +22,7 @@ class Convention:
     """The bin of a value on an edge."""
 
     text: str
-    """What the definition says of it."""
+    """The words of the definition about it."""
 
     side: Literal["lower", "upper", "truncated"] = "lower"
     """``lower``: a value on an inner edge belongs to the bin below it; ``upper``: above it; ``truncated``: to int(p /

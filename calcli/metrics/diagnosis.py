@@ -227,10 +227,10 @@ class Diagnosis:
     """
 
     shape_p: float | None
-    """Of the gaps that are left by intercept and slope; None where the joint test finds nothing."""
+    """The p-value of the gaps that intercept and slope leave; None where the joint test finds nothing."""
 
     faults: tuple[Fault, ...]
-    """What is wrong, what explains most first; empty where chance alone can make all gaps."""
+    """The faults, the one that explains most first; empty where chance alone can make all gaps."""
 
     @property
     def chance(self) -> bool:

@@ -206,7 +206,7 @@ class ByProblem(Generic[S]):
     """Why there may be no number."""
 
     floor: Callable[[S, Options], float] | None = None
-    """What a calibrated score would show, where that is known of the one problem that there is."""
+    """The number of a calibrated score, where it is known for the only problem."""
 
     def measure(self, scored: Scored, options: Options) -> Measured:
         """The metric of all rows, one problem after the other."""

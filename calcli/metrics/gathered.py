@@ -95,7 +95,7 @@ class UnitMeans:
     """Sums over each bucket of units."""
 
     weight: FloatArray
-    """Of w, shape (`UNITS`,)."""
+    """The sums of w, shape (`UNITS`,)."""
 
     sums: Mapping[str, FloatArray]
     """By metric that is a mean over rows, of w times what a row adds to it, shape (scores, `UNITS`)."""

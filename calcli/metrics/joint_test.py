@@ -100,7 +100,7 @@ class GapSums:
     """Which cells hold rows, rising: by probability, within it by weight."""
 
     sums: FloatArray
-    """Of 1, w, w^2, w p, w (1 - p), w (y - p), and of 1, w and w^2 over the positive rows, shape (9, cells)."""
+    """Sums of 1, w, w^2, w p, w (1 - p), w (y - p), and of 1, w and w^2 over the positive rows, shape (9, cells)."""
 
     impossible: float = 0.0
     """The weight of the rows that are what their score says they cannot be."""
@@ -187,8 +187,7 @@ class GapSums:
         """The mean weight of the negative rows over that of the positive ones, at the score of each cell."""
         places, place = np.unique(self.cell >> _KIND_BITS, return_inverse=True)
         sums = _sums(place, tuple(self.sums), len(places))
-        ratio: FloatArray = label_ratio(*np.stack([sums[:3] - sums[6:], sums[6:]], axis=1))[place]
-        return ratio
+        return label_ratio(*np.stack([sums[:3] - sums[6:], sums[6:]], axis=1))[place]
 
     @property
     def square(self) -> FloatArray:
@@ -296,8 +295,7 @@ def ratio_of_rows(rows: Scored) -> FloatArray:
     count = len(places)
     columns = (None, rows.weights, np.square(rows.weights))
     sums = _sums(place + count * rows.label.astype(np.int64), columns, 2 * count).reshape(3, 2, count)
-    ratio: FloatArray = label_ratio(*sums)[place]
-    return ratio
+    return label_ratio(*sums)[place]
 
 
 def ties_of(rows: Scored) -> TiedScores:
@@ -371,10 +369,10 @@ class JointTest:
     """The result of the test."""
 
     p: float
-    """Of all gaps together: the share of calibrated scores whose gaps are as unlikely."""
+    """The p-value of all gaps together: the share of calibrated scores whose gaps are as unlikely."""
 
     shift_p: float
-    """Of calibration in the large alone, from the same draws."""
+    """The p-value of calibration in the large alone, from the same draws."""
 
     detectable: float
     """The mean error that this test would have found in four cases of five."""
@@ -410,8 +408,7 @@ def _ranked(statistics: _Statistics, gaps: FloatArray, drawn: FloatArray) -> tup
 
 def at_least(values: FloatArray) -> FloatArray:
     """For each value the share of all that are as large or larger."""
-    share: FloatArray = (len(values) - np.searchsorted(np.sort(values), values, side="left")) / len(values)
-    return share
+    return (len(values) - np.searchsorted(np.sort(values), values, side="left")) / len(values)
 
 
 def quantile(share: float) -> float:
@@ -481,8 +478,7 @@ class _Statistics:
 def indicators(place: IntArray) -> FloatArray:
     """A column of zeros and ones for each place that occurs."""
     kinds, number = np.unique(place, return_inverse=True)
-    columns: FloatArray = np.eye(len(kinds))[number]
-    return columns
+    return np.eye(len(kinds))[number]
 
 
 def divergence(rate: FloatArray, expected: FloatArray) -> FloatArray:

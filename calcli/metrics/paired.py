@@ -50,8 +50,13 @@ _ALONE = 1e-6
 _FURTHEST = 1e6
 """Ends of intervals are looked for within so many standard errors."""
 
+_ROUNDING, _TINY = 1e-13, 1e-9
+"""Probabilities that become log-odds and back leave differences up to this share of the largest number; of those beyond
+`_TINY` nothing more is asked, as that takes time.
+"""
+
 _MOST_LUCK = 5.0
-"""What was found is taken to be no unluckier than by so many standard deviations: else the cut did not choose it."""
+"""An estimate is taken to be unlucky by no more than so many standard deviations: else the cut did not choose it."""
 
 _STEP = 0.03
 _BEYOND = _STEP * (np.arange(400) + 0.5)
@@ -118,7 +123,7 @@ class PairedSums:
 
     @classmethod
     def of(cls, a: FloatArray, b: FloatArray, weight: FloatArray | None) -> PairedSums:
-        difference = a - b
+        difference = apart(a, b)
         w = np.ones(len(difference)) if weight is None else weight
         mass = np.square(w)
         square, total = float(mass.sum()), float((w * difference).sum())
@@ -259,12 +264,21 @@ def unit_sums(units: IntArray, *columns: FloatArray) -> list[FloatArray]:
     return [totals(place, column, int(place.max(initial=-1)) + 1) for column in columns]
 
 
+def apart(a: FloatArray, b: FloatArray) -> FloatArray:
+    """The differences a - b; exactly nothing where rounding is all that is left of every one: its sign says nothing."""
+    difference: FloatArray = a - b
+    most = max(difference.max(initial=0.0), -difference.min(initial=0.0))
+    if most < _TINY and most <= _ROUNDING * np.abs(a).max(initial=0.0):
+        difference[:] = 0.0
+    return difference
+
+
 def paired(one: Scored, other: Scored, rows: Callable[[Scored], FloatArray]) -> Paired:
     """The mean of what `rows` gives for one score less what it gives for another, over rows or units of them."""
     if one.units is None:
         return paired_sums(one, other, rows).difference()
     difference = np.concatenate(
-        [rows(here) - rows(there) for here, there in zip(one.parts(), other.parts(), strict=True)]
+        [apart(rows(here), rows(there)) for here, there in zip(one.parts(), other.parts(), strict=True)]
     )
     return paired_difference(difference, np.zeros(len(difference)), one.weight, one.units)
 
@@ -300,7 +314,7 @@ def paired_difference(
     if units is None:
         return PairedSums.of(a_rows, b_rows, weight).difference(level)
     w = np.ones(len(a_rows)) if weight is None else weight
-    total, mass = unit_sums(units, w * (a_rows - b_rows), w)
+    total, mass = unit_sums(units, w * apart(a_rows, b_rows), w)
     return of_units(total, mass, level)
 
 
@@ -426,8 +440,7 @@ def unit_table(units: IntArray, column: IntArray, values: FloatArray, columns: i
 def signed_sums(gaps: FloatArray, draws: int, seed: int) -> FloatArray:
     """The sums of the columns of a table of units, each with a sign by chance; shape (draws, columns)."""
     signs = stream(seed, "signs of units").integers(0, 2, (draws, len(gaps))) * 2.0 - 1.0
-    sums: FloatArray = signs @ (gaps * chance_widened(gaps.sum(axis=1)))
-    return sums
+    return signs @ (gaps * chance_widened(gaps.sum(axis=1)))
 
 
 def chance_widened(gaps: FloatArray) -> float:

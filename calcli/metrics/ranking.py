@@ -25,6 +25,7 @@ from calcli.metrics.base import Definition, Measured, Options, Scored
 from calcli.metrics.forms import ByProblem, OfProblems, RowMean, of_ties
 from calcli.metrics.paired import Z975
 from calcli.metrics.tied import TiedScores, cumulated, dot
+from calcli.numeric.binomial import score_interval
 from calcli.numeric.bins import run_starts, totals, weight_below
 from calcli.numeric.links import drawn_in, scores
 
@@ -454,6 +455,4 @@ def _accepted(at: float, left: float, weight: FloatArray, wrong: FloatArray, squ
         return Accepted(at, None, 0.0)
     error = float(np.interp(left, weight, wrong)) / left
     rows = left**2 / float(np.interp(left, weight, square))
-    centre = (error + Z975**2 / (2.0 * rows)) / (1.0 + Z975**2 / rows)
-    spread = Z975 * math.sqrt(error * (1.0 - error) / rows + Z975**2 / (4.0 * rows**2)) / (1.0 + Z975**2 / rows)
-    return Accepted(at, error, left, max(0.0, centre - spread), min(1.0, centre + spread))
+    return Accepted(at, error, left, *score_interval(error, rows, Z975))

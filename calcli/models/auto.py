@@ -91,7 +91,7 @@ class MethodSelection:
     """
 
     again: MethodSelection | None = None
-    """The same methods, where the rows were dealt into other folds."""
+    """The selection among these methods where the rows were dealt into other folds."""
 
     def __init__(
         self, prob: Mapping[str, FloatArray], rows: Batch, part: IntArray, metric: MetricSpec, most: int
@@ -102,7 +102,7 @@ class MethodSelection:
 
     @cached_property
     def _evidence(self) -> Evidence:
-        """What the pool adds by these folds."""
+        """The evidence for the pool by these folds."""
         return self._gain(self._pooled)
 
     @cached_property
@@ -321,7 +321,7 @@ class Selection:
     """`rows`, `prob`: the rows that were held out, and the predictions of the choice for them."""
 
     folds: Folds | None
-    """Of the held-out rows, where several calibrators have predicted them."""
+    """The folds of the held-out rows, where several calibrators have predicted them."""
 
     least_gain: float | None
     """How much a method had to lower the mean log-loss to be chosen; None where nothing was."""

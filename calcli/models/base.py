@@ -246,8 +246,7 @@ DECIDERS = {"scores": ("policy", "ScoreDecider"), "amounts": ("intervals", "Amou
 
 def model_in(artifact: Artifact) -> Model:
     """The model that an artifact holds, unprobed. A calibrator says of an artifact of no kind why it is none."""
-    model: Model = _kind(artifact.manifest).read(artifact)
-    return model
+    return _kind(artifact.manifest).read(artifact)
 
 
 Given: TypeAlias = str | Path | Url | Model

@@ -17,7 +17,7 @@ from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch
 from calcli.errors import FitError
 from calcli.listener import Listener, stage
-from calcli.models import requests
+from calcli.models import manifests
 from calcli.numeric.side_by_side import as_they_come
 from calcli.numeric.threads import threads
 from calcli.reports.schema import DataFacts, finite
@@ -53,7 +53,7 @@ def checkpoint_key(trainer: Trainer, settings: Settings, *, tune: bool) -> str:
     """A hash of all that the bytes of a model depend on."""
     rows = trainer.rows
     facts = {"settings": asdict(settings), "tune": tune, "task": trainer.task, "classes": trainer.classes}
-    facts |= {"seed": trainer.seed, "threads": threads(), "versions": requests.versions("catboost")}
+    facts |= {"seed": trainer.seed, "threads": threads(), "versions": manifests.versions("catboost")}
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     for name, column in rows.features.items():
         digest.update(json.dumps([name, column.role, column.levels]).encode())
@@ -156,7 +156,7 @@ def manifest_of(
         {"learning_rate": trial.settings.learning_rate, "depth": trial.settings.depth, "nll": finite(trial.loss)}
         for trial in made.trials
     ]
-    return requests.manifest_of(
+    return manifests.manifest_of(
         data,
         binding,
         kind="ensemble",

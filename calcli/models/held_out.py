@@ -195,7 +195,7 @@ class HeldOutPredictions:
     fit_seconds: float
     apply_seconds: float
     fits: FoldFits | None = None
-    """What the calibrator of each fold says of the rows of the others, where that was asked for."""
+    """The predictions of each fold's calibrator for the rows of the other folds, where they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)

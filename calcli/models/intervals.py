@@ -20,7 +20,7 @@ from calcli.expressions import Term
 from calcli.models.base import RULE, ColumnOptions, Contents, Decider, DecisionRows, Given, Model, check_reads
 from calcli.models.decided import codes
 from calcli.models.held_out import Mask
-from calcli.models.requests import manifest_of
+from calcli.models.manifests import manifest_of
 from calcli.models.stream import Computed, ModelColumns
 from calcli.reports.groups import groups_of_new_rows, values_of
 from calcli.reports.schema import DataFacts
@@ -151,8 +151,7 @@ class AmountDecider(Decider):
     def rows(self, loaded: Loaded, seed: int) -> AmountRows:
         goal, group, names = self.goal, None, tuple[str, ...]()
         if goal.by is not None:
-            found, group = groups_of_new_rows(loaded, goal.by, loaded.binding.label)
-            names = tuple("" if name is None else name for name in found)
+            names, group = groups_of_new_rows(loaded, goal.by, loaded.binding.label)
         columns = (*goal.predicted, goal.spread or goal.variance)
         amounts = Amounts.of(loaded.batch, *columns, squared=goal.variance is not None, group=group)
         if not amounts.known.all():

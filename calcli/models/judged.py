@@ -3,47 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from calcli.batch import FloatArray, IntArray, SamplingUnits
 from calcli.decisions.costs import CostColumns, CostRule, Costs
-from calcli.decisions.measure import Number, Promise, Promised, Rows, measure, paid_of, promised
+from calcli.decisions.measure import JudgedScores, Rows
 from calcli.decisions.policy import AnyRule, GroupRule, Policy, SetRule
 from calcli.errors import DataError
 from calcli.models.decided import codes
-from calcli.models.held_out import Mask
 from calcli.reports.groups import TableRows, numbers, values_of
 from calcli.reports.measuring import class_names
 from calcli.tables.binding_types import Binding
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedScores:
-    """Rows with probabilities under a policy, and the columns of numbers that its rule reads."""
-
-    policy: Policy
-    rows: Rows
-    beside: Mapping[str, FloatArray]
-
-    @property
-    def kind(self) -> str:
-        return self.policy.kind
-
-    def taken(self, mask: Mask) -> JudgedScores:
-        return replace(
-            self, rows=self.rows.taken(mask), beside={name: values[mask] for name, values in self.beside.items()}
-        )
-
-    def measured(self, *, replicates: int, seed: int) -> tuple[dict[str, Number], Promise | None]:
-        return measure(self.policy, self.rows, self.beside, replicates=replicates, seed=seed)
-
-    def promised(self) -> list[Promised]:
-        return promised(self.policy, self.rows, self.beside)
-
-    def paid(self) -> FloatArray | None:
-        return paid_of(self.policy, self.rows, self.beside)
 
 
 def judged(

@@ -86,10 +86,10 @@ class FitOutcome:
     """The mean over two deals into folds beside the first, where it was that mean which had to lower it so much."""
 
     folds: Folds | None = None
-    """Of the held-out rows, where several calibrators have predicted them."""
+    """The folds of the held-out rows, where several calibrators have predicted them."""
 
     fits: FoldFits | None = None
-    """What each of these says of all of them."""
+    """The predictions of all held-out rows by each of these calibrators."""
 
     sampled: Sampled | None = None
     """The sample of a larger table that it was fitted on."""

@@ -19,6 +19,7 @@ from calcli.methods.base import Section
 from calcli.models.base import ColumnOptions, Contents, Model
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.columns import CalibratedColumns
+from calcli.models.manifests import manifest_of
 from calcli.models.stream import Computed, ModelColumns
 from calcli.places import Url
 from calcli.reports.schema import DataFacts
@@ -36,7 +37,7 @@ SEVERAL = "several"
 """The method of an artifact whose labels have several."""
 
 _SHARED = ("calcli", "created", "versions", "data")
-"""What the manifest of the whole says for all labels, so that payloads hold no times, versions and paths."""
+"""The keys that the manifest of the whole has for all labels, so that payloads hold no times, versions and paths."""
 
 _WHAT = "an artifact of several labels"
 
@@ -118,8 +119,6 @@ class MultiModel(Model):
         seed: int,
     ) -> MultiModel:
         """The model of calibrators that were fitted by one recipe."""
-        from calcli.models.requests import manifest_of
-
         manifests = [member.manifest for member in members.values()]
         methods = {manifest.method for manifest in manifests}
         binding = joint_binding(name_of_labels(recipe.flags), [one.binding for one in members.values()])

@@ -19,7 +19,7 @@ from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.decisions.choice import choose
 from calcli.decisions.goal import Choice, DecisionGoal, decision_splits
-from calcli.decisions.measure import Rows, paid_of
+from calcli.decisions.measure import JudgedScores, Rows
 from calcli.decisions.targets import decided
 from calcli.diagrams.charts import AtThresholds, thresholds_of
 from calcli.errors import UsageError
@@ -119,7 +119,7 @@ class ScoreRows(DecisionRows):
             new = choose(self.goal, rows.taken(train), seed).policy
             if new is not None:
                 _, beside = measured_rows(self.loaded, new.rule)
-                cost = paid_of(new, rows.taken(test), {name: of[mask][test] for name, of in beside.items()})
+                cost = JudgedScores(new, rows, {name: of[mask] for name, of in beside.items()}).taken(test).paid()
                 saved[test] = 0.0 if cost is None else paid[test] - cost
         return saved
 
@@ -134,8 +134,7 @@ def rows_of(loaded: Loaded, prob: FloatArray, ask: DecisionGoal) -> Rows:
     batch, group = loaded.batch, None
     names: tuple[str, ...] = ()
     if ask.by is not None:
-        found, group = groups_of_new_rows(loaded, ask.by, loaded.binding.label)
-        names = tuple("" if name is None else name for name in found)
+        names, group = groups_of_new_rows(loaded, ask.by, loaded.binding.label)
     classes = class_names(loaded.binding)
     return Rows(prob, batch.labels, batch.weight, batch.units, costs, uncertainty, group, names, classes)
 

@@ -1,20 +1,12 @@
-"""The requests of `fit` and `refit`, and the artifact that a fit makes: directory, manifest, the guard's refusal."""
+"""The requests of `fit` and `refit`, and the artifact that a fit makes: where it goes, and what its manifest says."""
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from calcli.artifacts import store
-from calcli.artifacts.manifest import JsonObject, Manifest
-from calcli.artifacts.strictjson import as_json
+from calcli.artifacts.manifest import Manifest
 from calcli.errors import UsageError
 from calcli.files import as_text
 from calcli.metrics import catalog as metrics
@@ -23,18 +15,16 @@ from calcli.metrics.catalog import MetricSpec
 from calcli.models.base import Given
 from calcli.models.calibrator import CalibratorModel
 from calcli.models.learn import FitOutcome
+from calcli.models.manifests import manifest_of
+from calcli.models.multi import MultiModel
 from calcli.models.recipe import AUTO, Recipe
 from calcli.models.side_inputs import NO_SIDE_FILES, NOTHING_LOADED, LoadedSideInputs, SideFiles
 from calcli.places import Url, folder
 from calcli.reports.conditions import Guard
-from calcli.reports.schema import RAW, DataFacts, Report
+from calcli.reports.schema import RAW, Report
 from calcli.tables.binding_types import Binding
 from calcli.tables.request import ColumnsRequest, Engine, Request
 from calcli.tables.source import Data, Source
-from calcli.version import VERSION
-
-if TYPE_CHECKING:
-    from calcli.models.multi import MultiModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +128,6 @@ class RefitRequest(Request):
     sample: int | None = None
 
 
-_PACKAGES = ("numpy", "polars", "pyarrow", "scipy")
-
-
 def target_of(source: Source, output: str | Path | Url | None, suffix: str) -> Path | Url | None:
     """Where the artifact goes; by default ``<input stem>.<suffix>``, and nowhere for a frame."""
     if output is None and source.format is None:  # a frame
@@ -215,39 +202,6 @@ def write(
     return store.write(path, manifest, {store.STATE: learned.calibrator.to_state(), **side_inputs.kept(spec)})
 
 
-def manifest_of(
-    data: DataFacts,
-    binding: Binding,
-    *,
-    params: Mapping[str, object],
-    recipe: Mapping[str, object],
-    fit: Mapping[str, object],
-    definitions: Mapping[str, object],
-    packages: tuple[str, ...] = (),
-    **others: Any,
-) -> Manifest:
-    """The manifest of a calibrator or an ensemble, all but the payloads; `others` are attributes of `Manifest`."""
-    rows = data.rows - data.rows_bad
-    return Manifest(
-        calcli=VERSION,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        params=as_json(params),
-        label={"type": binding.label_type, "classes": list(binding.classes), "positive": binding.positive},
-        binding=binding.to_json(),
-        features=tuple(
-            {"name": feature.name, "role": feature.role, "dtype": feature.dtype, "cuts": None, "levels": None}
-            for feature in binding.features
-        ),
-        recipe=as_json(recipe),
-        fit=as_json({"rows": rows, "weight_sum": data.weight_sum, "label_rate": data.label_rate, **fit}),
-        definitions=as_json(definitions),
-        data=as_json({"files": data.files}),
-        requires=(),
-        versions=versions(*packages),
-        **others,
-    )
-
-
 def _fit_facts(report: Report, learned: FitOutcome) -> dict[str, object]:
     """The holdout, every metric before, after and their difference, and what refits and drift tests compare with."""
     values = {score.name: {name: metric.value for name, metric in score.metrics.items()} for score in report.scores}
@@ -276,17 +230,3 @@ def _fit_facts(report: Report, learned: FitOutcome) -> dict[str, object]:
         "ranking": None if label_check is None else label_check.to_json(),
         "residuals": None if drift is None else drift.to_json(),
     }
-
-
-def versions(*more: str) -> JsonObject:
-    """The versions of Python, of calcli, of the packages that it always uses, and of `more`."""
-    installed: JsonObject = {"python": platform.python_version(), "calcli": VERSION}
-    return installed | {name: _installed(name) for name in (*_PACKAGES, *more)}
-
-
-@cache
-def _installed(name: str) -> str | None:
-    """The version of a package, whose description is read once in a process; it may take longer than a fit."""
-    with suppress(PackageNotFoundError):  # installed under another name, as polars-lts-cpu
-        return version(name)
-    return None

@@ -53,7 +53,7 @@ class Contender(NamedTuple):
     """The predictions of the rows that were held out here; None for the score as it is."""
 
     fits: FoldFits | None = None
-    """What each of several calibrators that have predicted them says of all of them."""
+    """The predictions of all held-out rows by each of several calibrators, where several have predicted them."""
 
     @classmethod
     def learned(cls, learned: FitOutcome) -> Contender:

@@ -69,7 +69,7 @@ class Job(Generic[Shared, Task, Value]):
     """A function of a module, as it is pickled by its name: from what is shared and a task, never None, to values."""
 
     shared: Shared
-    """What all tasks have in common."""
+    """The value that all tasks have in common."""
 
 
 class Progressed(NamedTuple, Generic[Task, Value]):

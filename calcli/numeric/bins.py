@@ -89,7 +89,7 @@ MOST_BINS = 100_000
 BinCount: TypeAlias = int | Literal["auto"]
 """How many bins; ``auto`` is `bins_of_rows` of the number of rows."""
 
-_ROUNDING = 1e-14
+ROUNDING = 1e-14
 """More than two ways to compute a log-odds differ, relative to 1 + |z|; scores of data lie farther apart."""
 
 _FEW_EDGES = 32
@@ -114,7 +114,7 @@ def bins_of_rows(rows: int) -> int:
 
 def just_above(cuts: FloatArray) -> FloatArray:
     """Slightly higher cuts: a score on a cut, or as near as logarithms differ from library to library, lies below."""
-    return cuts + _ROUNDING * (1.0 + np.abs(cuts))
+    return cuts + ROUNDING * (1.0 + np.abs(cuts))
 
 
 def just_below(cuts: FloatArray) -> FloatArray:

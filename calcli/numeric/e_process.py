@@ -68,7 +68,7 @@ class Night:
     """The mean residual of a night's rows in each direction, and how far it may be from 0 by chance."""
 
     mean: FloatArray
-    """Of residuals times direction."""
+    """The mean of residuals times direction."""
 
     noise: FloatArray
     """Its variance over independent labels."""

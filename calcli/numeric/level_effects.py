@@ -137,8 +137,7 @@ class Residuals(NamedTuple):
 def rates_of_bins(prob: FloatArray, label: FloatArray, weight: FloatArray) -> FloatArray:
     """The rate of the bin of each score, never 0 or 1."""
     place = np.searchsorted(mass_edges(prob, SCORE_BINS)[1:-1], prob, side="right")
-    rate: FloatArray = ((totals(place, weight * label) + 0.5) / (totals(place, weight) + 1.0))[place]
-    return rate
+    return ((totals(place, weight * label) + 0.5) / (totals(place, weight) + 1.0))[place]
 
 
 def _standardised(ratio: float, freedom: float) -> float:

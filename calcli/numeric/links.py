@@ -25,6 +25,11 @@ LEAST_REST = float(np.finfo(np.float64).epsneg) / 2.0
 FAR = -float(np.log(CLIP))
 """The log-odds beyond which scores are drawn in."""
 
+FARTHEST = 1e40
+"""The greatest size of a logit that is computed with, beyond which logits count as this: above the numbers of float32,
+with which classes are masked, and below those whose sums and products leave the range of float64.
+"""
+
 _ROWS = 2048
 """Rows of logits that are looked at together: few enough for the cache."""
 

@@ -22,14 +22,12 @@ def smoothed(x: FloatArray, y: FloatArray, weight: FloatArray) -> FloatArray:
     if len(x) <= CELLS:
         return lowess(x, y, weight)
     mass, at, level = gathered(CELLS, weight, weight * x, weight * y)
-    curve: FloatArray = np.interp(x, at / mass, lowess(at / mass, level / mass, mass))
-    return curve
+    return np.interp(x, at / mass, lowess(at / mass, level / mass, mass))
 
 
 def lowess(x: FloatArray, y: FloatArray, weight: FloatArray) -> FloatArray:
     """The value at each x, which rise, of a line through y there, fitted to the nearest `SPAN` of all weight."""
-    rate: FloatArray = shares(x, x, weight, SPAN) @ y
-    return rate
+    return shares(x, x, weight, SPAN) @ y
 
 
 def shares(at: FloatArray, x: FloatArray, weight: FloatArray, span: float) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calcli.batch import Batch, FloatArray, IntArray
-from calcli.numeric.bins import run_starts
+from calcli.numeric.bins import ROUNDING, run_starts
 
 MORE = 2.0
 """The rows of the average kind that are thought of beside those that there are."""
@@ -97,13 +97,18 @@ SAME = 1e-12
 """Blocks whose levels differ by no more than rounding are one."""
 
 
-def by_score(score: FloatArray, label: IntArray, weight: FloatArray | None) -> Pooled:
-    """Rows with equal scores become one; rows of weight zero are left out. No weights are weights of one."""
+def by_score(score: FloatArray, label: IntArray, weight: FloatArray | None, *, size: float = 1.0) -> Pooled:
+    """Rows with equal scores become one; rows of weight zero are left out. No weights are weights of one.
+
+    Scores are equal that differ by no more than rounding, relative to `size` + |score|: log-odds to 1, probabilities to
+    0. Log-odds of one class against all others, of shares that are the same, differ in their last digits.
+    """
     if weight is not None and not (weighted := weight > 0).all():
         score, label, weight = score[weighted], label[weighted], weight[weighted]
     order = np.argsort(score)
     score = score[order]
-    first = run_starts(score)
+    apart = score[1:] > score[:-1] + ROUNDING * (size + np.abs(score[:-1]))
+    first = np.flatnonzero(np.concatenate([[True], apart])[: len(score)])
     rows = np.diff(first, append=len(score)).astype(np.float64)
     is_positive = (label == 1)[order]
     if weight is None:
@@ -195,5 +200,7 @@ class Running(NamedTuple):
         halfway = (below[over - 1] + below[over]) / 2.0  # a cut is the best one up to halfway to the next
         nearer = (halfway < share) | ((halfway == share) & (share > below[-1] / 2.0))  # as seen from either end
         place = np.unique(np.minimum(over - 1 + nearer, len(score) - 2))
-        cuts: FloatArray = score[place] + (score[place + 1] - score[place]) / 2.0
+        lower, upper = score[place], score[place + 1]
+        # Halfway between two neighbouring numbers there is nothing, and rounding may take it for the upper one.
+        cuts: FloatArray = np.minimum(lower + (upper - lower) / 2.0, np.nextafter(upper, lower))
         return cuts

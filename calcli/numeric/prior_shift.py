@@ -124,8 +124,7 @@ def _of_two(density: FloatArray, share: FloatArray) -> FloatArray:
 def _scores(prob: FloatArray, before: FloatArray, value: FloatArray) -> FloatArray:
     """The slope of each row's log-likelihood in the rates of all classes but the first."""
     density = prob / before
-    slope: FloatArray = (density[:, 1:] - density[:, :1]) / np.maximum(density @ value, 1e-300)[:, None]
-    return slope
+    return (density[:, 1:] - density[:, :1]) / np.maximum(density @ value, 1e-300)[:, None]
 
 
 def _chance(prob: FloatArray, before: FloatArray, weight: FloatArray, value: FloatArray) -> FloatArray:

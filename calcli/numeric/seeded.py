@@ -147,15 +147,22 @@ def splits_by_score(
     beside: Sequence[FloatArray] = (),
     units: SamplingUnits | None = None,
     most: int | None = None,
+    weight: FloatArray | None = None,
 ) -> list[Split]:
     """The splits of `folds_by_score`, or of units where there are any; at most so many of them."""
     if units is not None:
         return splits_of_units(units, count, stream(seed, purpose), most)
-    return in_turn(folds_by_score(score, label, count, seed, purpose, beside), most or count)
+    return in_turn(folds_by_score(score, label, count, seed, purpose, beside, weight), most or count)
 
 
 def folds_by_score(
-    score: FloatArray, label: IntArray, count: int, seed: int, purpose: str, beside: Sequence[FloatArray] = ()
+    score: FloatArray,
+    label: IntArray,
+    count: int,
+    seed: int,
+    purpose: str,
+    beside: Sequence[FloatArray] = (),
+    weight: FloatArray | None = None,
 ) -> IntArray:
     """A fold, 0 .. count-1, for each row.
 
@@ -163,7 +170,7 @@ def folds_by_score(
     in proportion. A score that several classes share counts for the first of them, in the order of `in_class_order`.
     Rows share a fold only if they also agree in the columns `beside`.
     """
-    ordered, rank = in_class_order(score)
+    ordered, rank = in_class_order(score, weight)
     label = rank[label]
     keys = column_keys([*sure_columns(ordered), *beside], seed, purpose)
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
@@ -174,30 +181,48 @@ def folds_by_score(
     return fold[place]
 
 
-def folds_by_row(
-    score: FloatArray, count: int, seed: int, purpose: str, beside: Sequence[FloatArray | NDArray[np.uint64]] = ()
-) -> IntArray:
+def folds_by_row(score: FloatArray, weight: FloatArray | None, count: int, seed: int, purpose: str) -> IntArray:
     """A fold for each row, which does not look at labels: distinct rows are dealt out in the order of their hashes."""
-    keys = column_keys([*sure_columns(in_class_order(score)[0]), *beside], seed, purpose)
+    keys = column_keys(sure_columns(in_class_order(score, weight)[0]), seed, purpose)
     _, place = np.unique(keys, return_inverse=True)
     return np.asarray(place % count, dtype=np.int64)
 
 
-def share_by_score(score: FloatArray, share: float, seed: int, purpose: str) -> NDArray[np.bool_]:
+def share_by_score(
+    score: FloatArray, weight: FloatArray | None, share: float, seed: int, purpose: str
+) -> NDArray[np.bool_]:
     """Marks about so large a share of the distinct log-odds, and all rows that have them; nothing is sorted."""
-    keys = column_keys(sure_columns(score if score.max() + score.min() >= 0.0 else -score), seed, purpose)
+    ends = np.array([score.min(), score.max()])
+    keys = column_keys(sure_columns(-score if _lean(ends, score, weight) < 0.0 else score), seed, purpose)
     return keys < np.uint64(min(share * 2.0**64, 2.0**64 - 2**11))
 
 
-def class_order(score: FloatArray) -> IntArray:
-    """The classes in an order that follows from the scores alone, whatever order they come in.
+_DIGITS = 9
+"""Sums are compared to so many digits, so that rounding does not decide which is the greater one."""
+
+
+def class_order(score: FloatArray, weight: FloatArray | None) -> IntArray:
+    """The classes in an order that follows from the rows' scores and weights, whatever order the classes come in.
 
     They are ordered by the sum of their distinct scores; of two classes, so that the log-odds of the last one have a
-    sum that is not negative.
+    sum that is not negative. Where these sums are equal, as for probabilities of two decimals all of which occur, the
+    sums over all rows decide.
     """
+    distinct = [np.unique(column) for column in score_columns(score)]
     if score.ndim == 1:
-        return np.array([1, 0] if float(np.unique(score).sum()) < 0.0 else [0, 1])
-    return np.argsort([float(np.unique(column).sum()) for column in score.T], kind="stable")
+        return np.array([1, 0] if _lean(distinct[0], score, weight) < 0.0 else [0, 1])
+    of_distinct = np.array([column.sum() for column in distinct])
+    of_rows = score.sum(axis=0) if weight is None else weight @ score
+    keys = [np.round(sums / (np.abs(sums).max() or 1.0), _DIGITS) for sums in (of_rows, of_distinct)]
+    return np.lexsort(keys)  # by the last key first
+
+
+def _lean(some: FloatArray, score: FloatArray, weight: FloatArray | None) -> float:
+    """The sum of some of the log-odds, as a share of their sizes; where it is zero, that of all with their weights."""
+    for values in (some, score if weight is None else weight * score):
+        if lean := round(float(values.sum()) / (float(np.abs(values).sum()) or 1.0), _DIGITS):
+            return lean
+    return 0.0
 
 
 def ordered(values: FloatArray, order: IntArray) -> FloatArray:
@@ -207,14 +232,14 @@ def ordered(values: FloatArray, order: IntArray) -> FloatArray:
     return values if order[0] == 0 else -values
 
 
-def in_class_order(score: FloatArray) -> tuple[FloatArray, IntArray]:
+def in_class_order(score: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, IntArray]:
     """Scores with their classes in `class_order`, and the place of each class in it."""
-    order = class_order(score)
+    order = class_order(score, weight)
     return ordered(score, order), np.argsort(order)
 
 
 _OFF_TIES = 1e-13
-"""Of float32 numbers one in 33,000 lies in the middle of two that have eight decimals, where the last digit decides."""
+"""One float32 number in 33,000 lies in the middle of two that have eight decimals, where the last digit decides."""
 
 
 def score_columns(score: FloatArray) -> list[FloatArray]:

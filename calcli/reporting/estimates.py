@@ -1,12 +1,13 @@
-"""What `estimate` found, in sentences, tables and as a page."""
+"""The findings of `estimate` in sentences, tables and as a page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from calcli.diagrams.svg import IntervalRow
+from calcli.reporting import facts
 from calcli.reporting.facts import JsonObject, Pair
 from calcli.reporting.typesetting import Table, decimals, number, signed
 
@@ -45,11 +46,16 @@ def headline(report: Report) -> Iterator[str]:
         elif entry["value"] is None:
             yield f"{_name(entry, found)}: no estimate, because {entry['reason']}."
         elif entry["method"] == "paired":
-            yield _compared(entry)
+            yield _compared(entry, found)
         else:
             yield _estimated(entry, found, next(iter(report.definitions)))
     if report.plan is not None:
         yield from _planned(cast("JsonObject", report.plan))
+
+
+def data(report: Report) -> list[Pair]:
+    """The rows and the roles of their columns; the rates of the few labels are in the tables."""
+    return facts.measured(replace(report.data, label_rate=None), report.binding)
 
 
 def terms(report: Report) -> list[Pair]:
@@ -97,11 +103,11 @@ def _estimated(entry: JsonObject, found: Sequence[JsonObject], metric: str) -> s
     return f"{said}."
 
 
-def _compared(entry: JsonObject) -> str:
+def _compared(entry: JsonObject, found: Sequence[JsonObject]) -> str:
     """The difference of two systems, and whether they are told apart."""
     first, second = str(entry["system"]).split(" - ", 1)
     digits, value = _digits([entry]), entry["value"]
-    of = "" if entry["class"] is None else f" ({entry['class']})"
+    of = f" ({entry['class']})" if len({one["class"] for one in found}) > 1 else ""
     if value == 0.0:
         return f"{first} and {second}{of} are tied: their difference is 0."
     ends = "" if entry["lo"] is None else f" ({signed(entry['lo'], digits)} to {signed(entry['hi'], digits)})"
@@ -179,6 +185,14 @@ def _table(by: str | None, found: Sequence[JsonObject]) -> Table:
             ]
         )
     return Table("" if by is None else f"By {by}", header, rows)
+
+
+def ever_narrower(shown: Table) -> Iterator[Table]:
+    """The table, then without ever more of its columns: the labels alone, and the mean of the scores."""
+    yield shown
+    for column in (4, 3, 3):
+        shown = shown.without(column)
+        yield shown
 
 
 def _promised(report: Report) -> Table:

@@ -45,10 +45,17 @@ def measured(data: DataFacts, binding: JsonObject, more: Sequence[Pair] = ()) ->
 
 
 def fit_data(manifest: Manifest) -> Pair:
-    """The rows that an artifact was fitted on."""
-    rows = f"{cast('JsonObject', manifest.fit)['rows']:,} rows"
-    files = cast("list[JsonObject]", manifest.data.get("files", []))
-    return ("data", f"{rows} from {names_of_files(files)}" if files else rows)
+    """The rows that an artifact was fitted on, and those that chose the policy of a calibrator."""
+    fit, files = cast("JsonObject", manifest.fit), cast("list[JsonObject]", manifest.data.get("files", []))
+    if "decision" not in fit or manifest.task == "regression":
+        return ("data", _rows(fit["rows"], files))
+    choosing = fit["decision"].get("files") or []
+    fitted = _rows(fit["rows"], [one for one in files if one not in choosing])
+    return ("data", f"{fitted}; the policy is chosen on {_rows(fit['decision']['rows'], choosing)}")
+
+
+def _rows(count: int, files: Sequence[JsonObject]) -> str:
+    return f"{count:,} rows{f' from {names_of_files(files)}' if files else ''}"
 
 
 def names_of_files(files: Sequence[JsonObject]) -> str:
@@ -99,7 +106,8 @@ def _score(score: JsonObject, positive: object) -> str:
     of = spelled(positive)
     if len(columns) == 1:
         if score["kind"] == "rank":
-            return f"{columns[0]}: a number that only ranks {of}; the raw score is the base rate, and has its AUC"
+            ranks = f"{columns[0]}: a number that only ranks, larger where {of} is likelier"
+            return f"{ranks}; the losses of raw are those of the base rate"
         kind = "the log-odds" if score["kind"] == "logit" else "the probability"
         return f"{columns[0]}: {kind} of {of}"
     kind = "logits" if score["kind"] == "logit" else "probabilities"

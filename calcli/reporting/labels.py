@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calcli.reporting.tables import beyond_chance, difference_cells
 from calcli.reporting.typesetting import Table, decimals, number, p_value
 from calcli.reporting.verdict import DECISIVE
-from calcli.reports.schema import RAW, Difference
-
-if TYPE_CHECKING:
-    from calcli.reports.schema import Report
+from calcli.reports.schema import RAW, Difference, Report
 
 
 def _changes(report: Report) -> tuple[str | None, Sequence[Any]]:

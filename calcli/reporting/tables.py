@@ -83,7 +83,7 @@ class Findings(NamedTuple):
     """The reliability of the raw score, with its diagnosis, where there is one."""
 
     base: str = "no calibration"
-    """What the raw score is: probabilities without calibration, or the base rate where it only ranks."""
+    """The kind of the raw score: probabilities without calibration, or the base rate where it only ranks."""
 
     groups: Mapping[str, tuple[int, int]] = MappingProxyType({})
     """By column: the number of groups in which the raw score is off beyond chance, and the number of all groups."""
@@ -149,8 +149,7 @@ class Findings(NamedTuple):
 
 def part_of(score: ScoreRow, metric: str, part: str = "value") -> float | None:
     """The value of a metric of a score, or another number of it; None where the score has none."""
-    found: float | None = getattr(score.metrics.get(metric), part, None)
-    return found
+    return getattr(score.metrics.get(metric), part, None)
 
 
 def _decimals_of(scores: Iterable[ScoreRow]) -> int:
@@ -377,6 +376,6 @@ def rejection(report: Report) -> Iterator[Table]:
         rows = []
         for x in dict.fromkeys(point["x"] for point in chosen):
             errors = {point["score"]: point["y"] for point in chosen if point["x"] == x}
-            place = f"{x:.0%}" if by == "rate" else f"{x:.1f}"
+            place = percent(x) if by == "rate" else f"{x:.1f}"
             rows.append([place, *(number(errors[score], 4) for score in scores)])
         yield Table(title, [first, *scores], rows, 0)

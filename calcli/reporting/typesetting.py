@@ -42,8 +42,11 @@ def decimals(values: Sequence[float]) -> int:
 
 
 def number(value: float | None, digits: int) -> str:
-    """A value, in fewer decimals where it is large."""
-    return NOTHING if value is None else f"{value:.{_fewer(value, digits)}f}"
+    """A value, in fewer decimals where it is large, without a sign if all its digits are zero."""
+    if value is None:
+        return NOTHING
+    text = f"{value:.{_fewer(value, digits)}f}"
+    return text if any(letter in "123456789" for letter in text) else text.lstrip("-")
 
 
 def p_value(p: float | None, none: str = NOTHING) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from calcli.diagrams.captions import caption, means, p_text, told
 from calcli.diagrams.curves import percent
+from calcli.metrics.multiple import POWER
 from calcli.reporting.facts import JsonObject
 from calcli.reporting.tables import Findings, part_of
 from calcli.reporting.typesetting import NOTHING, Table, decimals, glued, interval, number, signed, spelled
@@ -50,9 +51,6 @@ _ROUNDING = 1e-5
 
 _FEW = 50
 """Reports warn of low power if the rarest class has fewer rows."""
-
-_POWER = 1.959963984540054 + 0.8416212335729143
-"""A test at the 5 % level finds an error of so many standard errors in four of five tables."""
 
 
 class Verdict(NamedTuple):
@@ -296,7 +294,7 @@ def scarcity(report: Report) -> str:
     count = round(share * rows)
     if count >= _FEW:
         return ""
-    seen = _POWER * math.sqrt(max(share, 1.0 / rows) * (1.0 - share) / rows)
+    seen = POWER * math.sqrt(max(share, 1.0 / rows) * (1.0 - share) / rows)
     size = f"{100 * seen:.2g} percentage points"
     what = "the mean prediction" if len(shares) == 2 else f"the mean prediction of {name}"
     many = "No row has" if count == 0 else f"Only {count:,} row{'s have' if count > 1 else ' has'}"

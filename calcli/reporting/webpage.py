@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from html import escape
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from calcli.artifacts.manifest import Manifest
 from calcli.diagrams import page, svg
@@ -19,9 +19,6 @@ from calcli.reporting.tables import Findings
 from calcli.reporting.typesetting import GLUE, Table, glued, number
 from calcli.reporting.verdict import Verdict
 from calcli.reports.schema import Report
-
-if TYPE_CHECKING:
-    from calcli.reports.schema import Report
 
 _BESIDE = 4
 """Up to so many scores are columns of the table of numbers; more scores are its lines."""
@@ -135,7 +132,7 @@ def _of_estimates(report: Report) -> list[str]:
         *(paragraph(one.message, "warning") for one in report.warnings),
         page.intervals(estimates.picture(report), metric),
         section("Numbers", *(table(each, caption=each.title) for each in estimates.tables(report))),
-        section("Data", terms(facts.measured(report.data, report.binding))),
+        section("Data", terms(estimates.data(report))),
         section("Definitions", terms(estimates.terms(report))),
     ]
 
@@ -233,7 +230,7 @@ def _pictures(title: str, report: Report, curves: Sequence[Curve], opening: str 
 
 
 def _matters(report: Report) -> str:
-    """What decisions by each score are worth, and what the policies of artifacts cost."""
+    """The worth of decisions by each score, and the costs of the policies of artifacts."""
     curves = [curve for curve in report.curves if curve.kind == "benefit"]
     policies: Any = report.decisions
     said = [paragraph(f"{one[:1].upper()}{one[1:]}") for one in map(decisions.measured, policies)]
@@ -242,7 +239,7 @@ def _matters(report: Report) -> str:
 
 
 def _recalibration(report: Report) -> str:
-    """What a calibrator that was fitted on these rows gains on those that it was not fitted on."""
+    """The gain of a calibrator that was fitted on some of these rows, on those that it has not seen."""
     if report.recalibration is None:
         return ""
     findings, method = Findings.of_report(report.recalibration), report.recalibration.chosen
@@ -291,7 +288,7 @@ def where_wrong(report: Report) -> str:
         legend += [(svg.ink(place), f"predicted by {one}") for place, one in enumerate(names)]
         parts += [
             table(shown, caption=shown.title),
-            page.intervals(segments.picture(found, names), "rate", legend, above=True),
+            page.intervals(segments.picture(found, names), "rate", legend),
         ]
     return "".join([*parts, terms(segments.terms(report))])
 

@@ -96,7 +96,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Measurements:
-    """What was measured of a report, by the names of its keys."""
+    """The measurements of a report, by the names of its keys."""
 
     definitions: Mapping[str, Definition]
     scores: tuple[ScoreRow, ...] = ()

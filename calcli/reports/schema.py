@@ -190,7 +190,7 @@ class Report(ShownInNotebook):
 
     @property
     def base(self) -> str:
-        """What the raw score is, in words: a number that only ranks has the loss of the base rate."""
+        """The kind of the raw score in words: a number that only ranks has the loss of the base rate."""
         score = self.binding["score"]
         return "the base rate" if isinstance(score, Mapping) and score["kind"] == "rank" else "no calibration"
 

@@ -99,7 +99,7 @@ class _Tried(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What could be seen of a segment with a share of `SHARE`."""
+    """The power to see a segment with a share of `SHARE`."""
 
     least: float
     """The z of the last segment that was tried: one with less is none of them."""
@@ -277,7 +277,7 @@ def _entry(
 
 
 def _numbers(part: Scored, level: float) -> dict[str, float | None]:
-    """What is predicted and observed, and the gap, predicted less observed, with its interval."""
+    """The predicted and the observed rate, and the gap, predicted less observed, with its interval."""
     label, total = part.label.astype(np.float64), part.total_weight
     gap, lo, hi, _ = paired_difference(part.prob, label, part.weight, part.units, level)
     predicted, observed = (float(part.weights @ column) / total for column in (part.prob, label))

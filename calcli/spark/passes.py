@@ -180,7 +180,7 @@ class MetricsPass(Pass[MetricSums]):
     """The scores that others are compared with."""
 
     kinds: tuple[Kind, ...] = ("reliability",)
-    """Those of the curves."""
+    """The kinds of the curves."""
 
     @property
     def tests(self) -> list[int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -113,7 +114,9 @@ def grown(
     with stage(listener, "choosing the settings of mbct"):
         plan, _ = prepared(sample.batch.take(kept), params, seed, whole)
     with stage(listener, "growing trees on Spark"):
-        blocks = in_blocks(keyed.rows, rows.reading().columns, _InBlocks(rows, plan.start, plan.coder, without))
+        blocks = in_blocks(
+            keyed.rows, rows.reading().columns, partial(_tree_rows, rows, plan.start, plan.coder, without)
+        )
         table = BlockRows(blocks, plan.coder.offsets, plan.growth)
         try:
             trees = fit_trees(table, plan.growth, plan.trees)
@@ -122,21 +125,15 @@ def grown(
     return replace(begun, spec=MBCT, state=plan.state(trees, params))
 
 
-@dataclass(frozen=True)
-class _InBlocks:
+def _tree_rows(
+    rows: KeyedRows, start: Start, coder: Coder, without: int | None, frames: Iterator[pl.DataFrame]
+) -> Iterator[Rows]:
     """On a worker, the rows of one task as trees see them, without those of a fold."""
-
-    rows: KeyedRows
-    start: Start
-    coder: Coder
-    without: int | None
-
-    def __call__(self, frames: Iterator[pl.DataFrame]) -> Iterator[Rows]:
-        for chunk in self.rows.reading().good_rows(frames, Count("the table", keep_going=True)):
-            batch, folds = self.rows.encoded(*chunk)
-            kept = weighted_rows(batch if self.without is None else batch.take(folds != self.without))
-            if len(kept):
-                yield rows_of(kept, self.start, self.coder)
+    for chunk in rows.reading().good_rows(frames, Count("the table", keep_going=True)):
+        batch, folds = rows.encoded(*chunk)
+        kept = weighted_rows(batch if without is None else batch.take(folds != without))
+        if len(kept):
+            yield rows_of(kept, start, coder)
 
 
 @dataclass(eq=False)
@@ -166,7 +163,7 @@ class BlockRows:
         numbers = len(tree) - len(nodes) + np.flatnonzero(heavy)
         found: list[Splits] = []
         for part in spans(len(numbers), max(1, MOST_SUMS // self._root.size)):
-            adding = _ByNode(Forest.of([tree], rule.link, 1.0).walk, numbers[part], self._cells, rule)
+            adding = partial(_by_node, Forest.of([tree], rule.link, 1.0).walk, numbers[part], self._cells, rule)
             histograms = sum_of_blocks(self.blocks, adding)
             each = (searched.take(slice(place, place + 1)) for place in range(part.start, part.start + len(histograms)))
             found += [passes.splits_of(*pair, self._cells, rule) for pair in zip(histograms, each, strict=True)]
@@ -180,7 +177,7 @@ class BlockRows:
         self._walks.append(Forest.of([tree], link, self.growth.rate).walk)
         anew = len(self._walks) % RENEWED == 0
         blocks, walks = (self._first, self._walks) if anew else (before, self._walks[-1:])
-        self.blocks = persisted(blocks.map(_Calibrating(list(walks), link)))
+        self.blocks = persisted(blocks.map(partial(_calibrated, list(walks), link)))
         self._begin()
         before.unpersist()
 
@@ -191,7 +188,7 @@ class BlockRows:
 
     def _begin(self) -> None:
         """Facts, loss and cells of all rows as they are."""
-        total = sum_of_blocks(self.blocks, _AtRoot(self._cells, self.growth.rule))
+        total = sum_of_blocks(self.blocks, partial(_at_root, self._cells, self.growth.rule))
         self.facts, self._log_loss, self._root = total.facts, math.fsum(total.losses), total.histogram
 
 
@@ -214,54 +211,34 @@ class _Root:
     __add__ = added
 
 
-@dataclass(frozen=True)
-class _AtRoot:
+def _at_root(cells: Cells, rule: Rule, blocks: Iterable[Rows]) -> _Root:
     """On a worker, the sums over the rows of one task."""
-
-    cells: Cells
-    rule: Rule
-
-    def __call__(self, blocks: Iterable[Rows]) -> _Root:
-        total = _Root(np.zeros(kernels.FACTS), [], self.cells.histogram(squares=self.rule.squares))
-        for rows in blocks:
-            total.facts += passes.totals(rows, self.cells, self.rule.link, squares=self.rule.squares)
-            total.losses.append(update.log_loss(rows.arrays))
-            split_search.add_to_histogram(rows.arrays, 0, len(rows), self.cells, self.rule, total.histogram)
-        return total
+    total = _Root(np.zeros(kernels.FACTS), [], cells.histogram(squares=rule.squares))
+    for rows in blocks:
+        total.facts += passes.totals(rows, cells, rule.link, squares=rule.squares)
+        total.losses.append(update.log_loss(rows.arrays))
+        split_search.add_to_histogram(rows.arrays, 0, len(rows), cells, rule, total.histogram)
+    return total
 
 
-@dataclass(frozen=True)
-class _ByNode:
+def _by_node(walk: Walk, numbers: kernels.Places, cells: Cells, rule: Rule, blocks: Iterable[Rows]) -> FloatArray:
     """On a worker, the sums over the rows of one task by cell, for each of these nodes of the tree that grows."""
-
-    walk: Walk
-    numbers: kernels.Places
-    cells: Cells
-    rule: Rule
-
-    def __call__(self, blocks: Iterable[Rows]) -> FloatArray:
-        histogram = self.cells.histogram(squares=self.rule.squares)
-        total = np.zeros((len(self.numbers), *histogram.shape))
-        place = np.full(len(self.walk.nodes), -1, dtype=np.int32)
-        place[self.numbers] = np.arange(len(self.numbers))
-        for rows in blocks:
-            at = place[predict.leaves_of(rows.codes, self.walk)]
-            order = np.argsort(at, kind="stable")[np.count_nonzero(at < 0) :]
-            here = rows.take(order)
-            ends = np.cumsum(np.bincount(at[order], minlength=len(total)))
-            for node, (start, stop) in enumerate(zip([0, *ends.tolist()], ends.tolist(), strict=False)):
-                split_search.add_to_histogram(here.arrays, start, stop, self.cells, self.rule, total[node])
-        return total
+    histogram = cells.histogram(squares=rule.squares)
+    total = np.zeros((len(numbers), *histogram.shape))
+    place = np.full(len(walk.nodes), -1, dtype=np.int32)
+    place[numbers] = np.arange(len(numbers))
+    for rows in blocks:
+        at = place[predict.leaves_of(rows.codes, walk)]
+        order = np.argsort(at, kind="stable")[np.count_nonzero(at < 0) :]
+        here = rows.take(order)
+        ends = np.cumsum(np.bincount(at[order], minlength=len(total)))
+        for node, (start, stop) in enumerate(zip([0, *ends.tolist()], ends.tolist(), strict=False)):
+            split_search.add_to_histogram(here.arrays, start, stop, cells, rule, total[node])
+    return total
 
 
-@dataclass(frozen=True)
-class _Calibrating:
+def _calibrated(walks: Sequence[Walk], link: int, rows: Rows) -> Rows:
     """On a worker, rows calibrated by more trees."""
-
-    walks: Sequence[Walk]
-    link: int
-
-    def __call__(self, rows: Rows) -> Rows:
-        for walk in self.walks:
-            update.calibrate(rows.prob, walk.pattern[predict.leaves_of(rows.codes, walk)], self.link, rows.prob)
-        return rows
+    for walk in walks:
+        update.calibrate(rows.prob, walk.pattern[predict.leaves_of(rows.codes, walk)], link, rows.prob)
+    return rows

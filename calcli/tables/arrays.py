@@ -31,8 +31,7 @@ MOST_KEPT = 1 << 16
 def numbers(values: pl.Series) -> FloatArray:
     """A column as float64, with NaN for all that is no number."""
     cast = values.cast(pl.Float64, strict=False)
-    array: FloatArray = (cast.fill_null(float("nan")) if cast.has_nulls() else cast).to_numpy()
-    return array
+    return (cast.fill_null(float("nan")) if cast.has_nulls() else cast).to_numpy()
 
 
 def no_number(values: pl.Series) -> pl.Series:

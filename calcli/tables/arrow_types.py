@@ -37,7 +37,7 @@ Metadata: TypeAlias = Mapping[bytes, bytes]
 
 @dataclass(frozen=True)
 class ArrowTypes:
-    """What polars changes of the schema of a table in Arrow, for the sink to restore."""
+    """The parts of a table's Arrow schema that polars changes, for the sink to restore."""
 
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     """The original types of columns."""
@@ -56,7 +56,7 @@ class ArrowTypes:
 
     @classmethod
     def of(cls, arrow: pa.Schema, schema: pl.Schema) -> ArrowTypes:
-        """What changes of this schema when polars reads it as `schema`."""
+        """The parts of the Arrow schema that change when polars reads it as `schema`."""
         ours = arrow_schema(schema)
         pairs = [(column, ours.field(column.name)) for column in arrow]
         notes = {
@@ -72,7 +72,7 @@ class ArrowTypes:
 
     @classmethod
     def common(cls, parts: Sequence[ArrowTypes]) -> ArrowTypes:
-        """What is true of a table of several parts."""
+        """The types of a table of several parts."""
         first, *others = parts
         return cls(
             {name: dtype for part in reversed(parts) for name, dtype in part.types.items()},

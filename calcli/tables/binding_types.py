@@ -140,7 +140,7 @@ class Binding:
     """The column with the ids of the rows in an edge list, if there is one."""
 
     weight_kind: WeightKind = "importance"
-    """What a weight stands for, if there is one."""
+    """The meaning of a weight, if there is one."""
 
     weight_scale: WeightScale = field(default=UNSCALED, compare=False)
     """The scale of this table's weights; manifests do not keep it, because it belongs to these rows."""

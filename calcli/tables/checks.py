@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.errors import DataError
-from calcli.numeric.links import drawn_in, logits, scores
+from calcli.numeric.links import FARTHEST, drawn_in, logits, scores
 from calcli.tables.arrays import (
     UNKNOWN,
     Levels,
@@ -176,9 +176,6 @@ class Tally(Count):
         return np.repeat(numbers, np.concatenate(self._counts)) if self._counts else numbers
 
 
-LARGEST = float(np.finfo(np.float64).max)
-
-
 @dataclass(frozen=True)
 class Encoded(Checked):
     """One chunk of rows as arrays."""
@@ -187,7 +184,7 @@ class Encoded(Checked):
     """All rows of the chunk, in their places."""
 
     trials: tuple[IntArray, IntArray] | None = None
-    """Of each row, the number of positive trials and of all, where they are counted; the labels are then all 0."""
+    """The numbers of positive trials and of all, by row, where trials are counted; the labels are then all 0."""
 
     share: FloatArray | None = None
     """The label of each row, where labels are soft; the labels are then all 0, and the weights have no scale yet."""
@@ -312,6 +309,8 @@ def _score(
         mark(wrong, "the score is infinite", in_any(np.isinf(values)) & ~in_any(np.isnan(values)))
     if binding.score.kind == "prob":
         return _score_from_probabilities(values, binding, wrong)
+    if binding.score.kind == "logit" and values.size and not max(-values.min(), values.max()) <= FARTHEST:
+        values = np.clip(values, -FARTHEST, FARTHEST)  # NaN stays, in rows that are marked
     return (_two_columns(values, binding) if values.ndim == 2 and binding.binary else values), None, None
 
 
@@ -366,9 +365,9 @@ def _score_from_probabilities(
 def _two_columns(values: FloatArray, binding: Binding) -> FloatArray:
     """The log-odds z = v1 - v0, where v1 is the positive class."""
     positive = binding.classes.index(index_order(binding)[1])
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(invalid="ignore"):
         z: FloatArray = values[:, positive] - values[:, 1 - positive]
-    return np.clip(z, -LARGEST, LARGEST, out=z)  # NaN where a value is missing or infinite: those rows are marked
+    return z
 
 
 def _trials(positives: pl.Series, trials: pl.Series, wrong: dict[str, Mask]) -> tuple[IntArray, IntArray]:

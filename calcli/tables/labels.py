@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from calcli.errors import DataError, UsageError, available, nearest, unknown_name
+from calcli.errors import DataError, UsageError, available, nearest, unknown_name, word
 from calcli.tables.binding_types import Binding, Flags, Label, LabelType, OtherTableError
 from calcli.tables.paths import reading
 from calcli.tables.source import Source
@@ -197,7 +197,7 @@ def positive_class(labels: Labels, flag: str | None) -> Label | None:
             return labels.values[[text.lower() for text in texts].index(pair[1])]
     raise DataError(
         f"which of the classes {texts[0]!r} and {texts[1]!r} is the positive one?",
-        hint=f"use --positive {texts[0]} or --positive {texts[1]}",
+        hint=f"use --positive {word(texts[0])} or --positive {word(texts[1])}",
     )
 
 
@@ -216,7 +216,7 @@ def label_column(
         other = next((name for name in LABEL_NAMES if name in names), nearest(known.label, names) or "COL")
         raise OtherTableError(
             f"no column {known.label!r}, the label that the artifact was fitted with; {available(names)}",
-            hint=f"if it has another name here, use --label {other}",
+            hint=f"if it has another name here, use --label {word(other)}",
         )
     usual = [name for name in LABEL_NAMES if name in names] or [
         name for name in names if name.lower() in (*LABEL_NAMES, *LATE_LABEL_NAMES)
@@ -226,10 +226,12 @@ def label_column(
     if not need:
         return None
     if usual:
-        raise DataError(f"the label could be {' or '.join(map(repr, usual))}", hint=f"choose with --label {usual[0]}")
+        raise DataError(
+            f"the label could be {' or '.join(map(repr, usual))}", hint=f"choose with --label {word(usual[0])}"
+        )
     meant = [match for name in LABEL_NAMES if (match := nearest(name, names)) is not None]
     meant = [name for name in meant if source is None or _could_be_label(source, name)]
-    hint = f"did you mean {meant[0]!r}? use --label {meant[0]}" if meant else "name it with --label COL"
+    hint = f"did you mean {meant[0]!r}? use --label {word(meant[0])}" if meant else "name it with --label COL"
     raise DataError(f"no label column; {available(names)}", hint=hint)
 
 

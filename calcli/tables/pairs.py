@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from calcli.errors import DataError, UsageError, available
+from calcli.errors import DataError, UsageError, available, word
 from calcli.listener import Listener
 from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import NO_FLAGS, Binding, Flags, Score
@@ -141,7 +141,7 @@ def _pairs(
                 continue
             raise DataError(
                 f"--multi: {one[name]!r} has no {what}: there is no column {pattern.replace(STAR, name)!r}",
-                hint=f"leave it out: --ignore {one[name]}",
+                hint=f"leave it out: --ignore {word(one[name])}",
             )
     names = sorted(of_scores)
     if unknown := [name for name in names if known and name not in known]:
@@ -184,7 +184,7 @@ def _check_classes(source: Source, label: str, flags: Flags) -> None:
     found = distinct_labels(source, label, may_be_soft=True)
     shown = ", ".join(map(class_text, found.values[:4])) + (", …" if len(found.values) > 4 else "")
     if len(found.values) < 2:
-        raise DataError(f"the label {label!r} is {shown} in every row", hint=f"leave it out: --ignore {label}")
+        raise DataError(f"the label {label!r} is {shown} in every row", hint=f"leave it out: --ignore {word(label)}")
     named = (flags.classes, flags.positive) != (NO_FLAGS.classes, NO_FLAGS.positive)
     if len(found.values) > 2 or (not named and tuple(map(class_text, found.values)) not in _USUAL):
         raise DataError(

@@ -32,7 +32,7 @@ BLOCK = 1 << 23
 """The number of bytes that are read at a time."""
 
 CHECKED_BLOCK = 1 << 24
-"""The same for pyarrow, which refuses a record that is longer."""
+"""The number of bytes that pyarrow reads at a time; it refuses a record that is longer."""
 
 KINDS: Mapping[type, str] = {
     str: "text",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
-from calcli.errors import DataError, check_choice
+from calcli.errors import DataError, check_choice, word
 from calcli.tables.binding_types import ScaleKind, Score
 from calcli.tables.source import call_in
 
@@ -33,7 +33,8 @@ def outside(rows: FloatArray) -> NDArray[np.bool_]:
 
 
 def _not_summing_to_one(rows: FloatArray) -> NDArray[np.bool_]:
-    apart: NDArray[np.bool_] = np.abs(rows.sum(axis=1) - 1.0) > SUM_SLACK
+    with np.errstate(over="ignore"):  # an infinite sum is not 1
+        apart: NDArray[np.bool_] = np.abs(rows.sum(axis=1) - 1.0) > SUM_SLACK
     return apart
 
 
@@ -91,14 +92,15 @@ class Scale:
                 beyond = "above 0" if call[0] == "exp" else "outside of 0 to 100"
                 raise DataError(
                     f"{call[1]!r} holds no {held}: {self.outside:,} of {self.rows:,} are {beyond}",
-                    hint=f"pass --logit {call[1]} if they are log-odds" if self.flags else None,
+                    hint=f"pass --logit {word(call[1])} if they are log-odds" if self.flags else None,
                 )
             instead = f"pass --logit {self._stem(first)}" if self.flags else "a probability is wanted here"
             percent = self.least >= 0.0 and self.greatest <= 100.0
             if percent:
                 stem = self._stem(first)
                 instead = f"pass --percent {stem} if it is one" if self.flags else "divide it by 100, if it is one"
-                instead += f", --rank {stem} if it only ranks, as grades do" if self.flags and stem == first else ""
+                if self.flags and len(self.score.columns) == 1:
+                    instead += f", --rank {stem} if it only ranks, as grades do"
             raise DataError(
                 f"{first!r} looks like {'percentages' if percent else 'logits'}, not probabilities: "
                 f"{self.outside:,} of {self.rows:,} rows lie outside [0, 1]",
@@ -106,7 +108,8 @@ class Scale:
             )
 
     def _stem(self, first: str) -> str:
-        return first if len(self.score.columns) == 1 else first.rpartition("_")[0]
+        """The name that a flag takes, as it is typed."""
+        return word(first if len(self.score.columns) == 1 else first.rpartition("_")[0])
 
 
 def kind_of(scores: FloatArray, given: str) -> ScaleKind:

@@ -96,7 +96,7 @@ class Part:
     frame: pl.LazyFrame
     schema: pl.Schema
     arrow_types: ArrowTypes
-    """What polars changes of the schema."""
+    """The parts of the schema that polars changes."""
 
     levels: Mapping[str, Sequence[str]]
     """The levels of the columns that are ordered dictionaries."""

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import FloatArray
-from calcli.errors import DataError, UsageError, available, nearest, unknown_name
+from calcli.errors import DataError, UsageError, available, nearest, unknown_name, word
 from calcli.tables.arrays import numbers
 from calcli.tables.binding_types import Flags, Label, OtherTableError, Score, ScoreKind
 from calcli.tables.labels import LOOKED_AT, Labels, class_text, positive_class
@@ -412,7 +412,7 @@ def _refuse_without_score(names: Sequence[str], spec: ClassSpec, rows: FirstRows
     hint = "name it with --logit COL or --prob COL"
     if meant:
         name, kind = meant[0]
-        hint = f"did you mean {name!r}? use --{kind} {name}"
+        hint = f"did you mean {name!r}? use --{kind} {word(name)}"
     raise NoScoreError(f"no score column; {available(names)}", hint=hint)
 
 

@@ -77,7 +77,7 @@ class Source:
     """None for frames."""
 
     arrow_types: ArrowTypes = NO_ARROW_TYPES
-    """What polars changes of an Arrow schema, for `sink.write` to restore."""
+    """The parts of an Arrow schema that polars changes, for `sink.write` to restore."""
 
     inputs: Inputs = NO_INPUTS
     """The files as they are named; none for frames."""

@@ -46,7 +46,7 @@ class ComparedScore:
     """Whether the score must see all rows at once."""
 
     odds: Callable[[Batch], FloatArray | None] = lambda batch: None
-    """What rows of this binding are ranked by; None where that is the probabilities."""
+    """The numbers by which rows of this binding are ranked; None where the probabilities are."""
 
     @classmethod
     def of_columns(cls, name: str, source: ScoreSource, binding: Binding) -> ComparedScore:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal
 
 from calcli import extras
 from calcli.artifacts.strictjson import as_json
@@ -12,7 +12,7 @@ from calcli.diagrams.captions import caption
 from calcli.diagrams.charts import MOST_OVERLAID
 from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.diagrams.curves import PAGE_KINDS, Bands, Binning, Curve, Kind, amount, by_kind, percent
-from calcli.diagrams.image import image_format_of, render
+from calcli.diagrams.image import PAGE_FORMATS, PageFormat, image_format_of, render
 from calcli.errors import UsageError, unknown_name
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.base import Given
@@ -34,10 +34,6 @@ from calcli.version import VERSION
 
 if TYPE_CHECKING:
     from calcli.decisions.costs import Costs
-
-Form: TypeAlias = Literal["png", "svg", "pdf", "html"]
-
-FORMS: tuple[Form, ...] = get_args(Form)
 
 SCHEMA = "calcli.diagram/1"
 
@@ -111,7 +107,7 @@ class DiagramRequest(RowsRequest):
 
     @property
     def costs(self) -> Costs | None:
-        """What mistakes cost, if that was said."""
+        """The costs of mistakes, if they were given."""
         given = {"--cost-fp": self.cost_fp, "--cost-fn": self.cost_fn}
         if all(cost is None for cost in given.values()):
             return None
@@ -315,20 +311,20 @@ def _without_raw(scores: tuple[ComparedScore, ...]) -> tuple[ComparedScore, ...]
     return (replace(others[0], binding=binding), *others[1:])
 
 
-def form_of(output: str | os.PathLike[str] | None, given: str | None) -> Form | None:
+def form_of(output: str | os.PathLike[str] | None, given: str | None) -> PageFormat | None:
     """The format of the file; None for no file."""
     if output is None:
         return None
-    listed = ", ".join(FORMS)
+    listed = ", ".join(PAGE_FORMATS)
     if given is None:
         if str(output) == "-":
             raise UsageError(
-                "a stream has no suffix that gives its format", hint=f"name it: --output-format {FORMS[0]}"
+                "a stream has no suffix that gives its format", hint=f"name it: --output-format {PAGE_FORMATS[0]}"
             )
-        return image_format_of(output, FORMS, hint=f"name it with --output-format: {listed}")
-    if (form := given.lower()) in FORMS:
+        return image_format_of(output, PAGE_FORMATS, hint=f"name it with --output-format: {listed}")
+    if (form := given.lower()) in PAGE_FORMATS:
         return form
-    raise UsageError(f"--output-format: {unknown_name('picture format', given, FORMS)}")
+    raise UsageError(f"--output-format: {unknown_name('picture format', given, PAGE_FORMATS)}")
 
 
 def _page(result: DiagramResult, source: Source) -> bytes:

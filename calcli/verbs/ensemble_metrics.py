@@ -10,13 +10,12 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
 
 import numpy as np
 
 from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.diagrams.curves import Curve, Point
-from calcli.diagrams.image import Format, image_format_of, render
+from calcli.diagrams.image import FORMATS, image_format_of, render
 from calcli.files import as_text
 from calcli.metrics.base import Definition, Measured, Scored
 from calcli.metrics.bootstrap import Bootstrap, drawing
@@ -29,9 +28,6 @@ from calcli.reports.schema import Report, ScoreSource, Seconds
 from calcli.tables.sink import write_bytes
 from calcli.uncertainty.decomposition import Decomposed, Members, decompose
 from calcli.uncertainty.ensemble import log_loss_rows
-
-FORMATS: tuple[Format, ...] = get_args(Format)
-
 
 SHARES = np.linspace(0.0, 1.0, 101)
 """The shares of rejected rows at which the curves of a report have points."""
@@ -61,7 +57,7 @@ class EnsembleMetrics:
     metrics: Mapping[str, Measured]
     single: bool
     beyond: Decomposed | None
-    """Of rows from out of the domain."""
+    """The uncertainty of rows from out of the domain."""
 
     def resampled(self, weight: FloatArray, outside: IntArray) -> Iterator[tuple[str, float]]:
         """The metrics with these weights of the rows, and with these rows from out of the domain."""

@@ -188,13 +188,19 @@ def _expected(
     from calcli.export.document import sample_rows
     from calcli.export.subexpressions import inputs
     from calcli.tables.arrays import Levels
+    from calcli.tables.source import computed
 
     rows = sample_rows(model.binding, outputs, request.check or 0)
     if request.float32:
         rows = rows.with_columns(pl.col(pl.Float64).cast(pl.Float32).cast(pl.Float64))
-    computed = model.exported_columns(ColumnOptions(request.column, request.scale)).numbers(rows, Levels())
-    values = np.column_stack(computed.values)
-    bad = np.zeros(len(rows), dtype=np.bool_) if computed.bad is None else computed.bad
+    rows = rows.with_columns(
+        made.values.alias(name)
+        for name in model.binding.score.columns
+        if name not in rows.columns and (made := computed(name, rows.schema)) is not None
+    )
+    found = model.exported_columns(ColumnOptions(request.column, request.scale)).numbers(rows, Levels())
+    values = np.column_stack(found.values)
+    bad = np.zeros(len(rows), dtype=np.bool_) if found.bad is None else found.bad
     bad = np.atleast_2d(bad.T).T | np.isnan(values)
     expected = [
         [None if gone else value for value, gone in zip(*of, strict=True)]

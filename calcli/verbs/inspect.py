@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from calcli.artifacts.manifest import Manifest
 from calcli.artifacts.store import Artifact
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, Column, FloatArray, IntArray
-from calcli.diagrams.image import Format, image_format_of
+from calcli.diagrams.image import FORMATS, PAGE_FORMATS, image_format_of
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
 from calcli.listener import SILENT, Listener, stage
@@ -55,17 +55,18 @@ class Inspection:
 
     def draw(self, output: str | os.PathLike[str]) -> None:
         """Draw what can be drawn of the rules."""
-        form = image_format_of(output, _PICTURES)
+        form = image_format_of(output, PAGE_FORMATS)
         extras.require("matplotlib", f"a picture as {form}")
         pictures = [picture for section in self.sections for picture in section.pictures]
         if not pictures:
             raise UsageError(
                 f"{name_of(self.path)} has no effects of features to draw", hint="--method effects has some"
             )
-        from calcli.diagrams import intervals, page
+        from calcli.diagrams import page
+        from calcli.diagrams.learned import render_intervals
         from calcli.tables.sink import write_bytes
 
-        drawn = intervals.render(pictures, "svg" if form == "html" else form)
+        drawn = render_intervals(pictures, "svg" if form == "html" else form)
         if form == "html":
             picture = drawn.decode()
             body = f'<figure class="wide">{picture[picture.index("<svg") :]}</figure>\n'
@@ -94,9 +95,6 @@ class Inspection:
         return plain
 
 
-_PICTURES: tuple[Literal["png", "svg", "pdf", "html"], ...] = ("png", "svg", "pdf", "html")
-
-
 def inspect(path: Given, *, rules: bool = False, output: str | os.PathLike[str] | None = None) -> Inspection:
     """Read an artifact, check every hash, and describe it; with `rules`, with all that was learned.
 
@@ -116,8 +114,6 @@ def _ensemble(artifact: Artifact) -> Model:
 
     return EnsembleModel.read(artifact)
 
-
-FORMATS: tuple[Format, ...] = get_args(Format)
 
 SCHEMA = "calcli.explanation/1"
 
@@ -211,10 +207,9 @@ class Explanation:
 
 def explain(request: ExplainRequest, listener: Listener = SILENT) -> Explanation:
     """Say which columns move the calibrated score away from the raw one, by Shapley values."""
-    extras.require("shap", "--explain")
     form = None if request.output is None else image_format_of(request.output, FORMATS)
     if form is not None:
-        extras.require("matplotlib", f"a picture as {form}")
+        extras.require("shap", f"a picture as {form}")
     model = load(request.artifact)
     _check(model, request)
     with open_source(request.data) as source:
@@ -239,7 +234,7 @@ def explain(request: ExplainRequest, listener: Listener = SILENT) -> Explanation
         model.calibrator.predict(batch.take(rows)),
     )
     if form is not None and request.output is not None:
-        from calcli.diagrams.contributions import render_contributions
+        from calcli.diagrams.learned import render_contributions
         from calcli.tables.sink import write_bytes
 
         names, data = explanation.columns, explanation.data

@@ -258,7 +258,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class StandIns:
-    """What stands in for labels, for each class.
+    """The numbers that stand in for labels, for each class.
 
     Of labelled rows these are probabilities by calibrators of the other folds, of other rows the mean of all folds'.
     They are 0, which is no help, where some fold has labels of one class only to learn from.

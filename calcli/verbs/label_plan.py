@@ -39,7 +39,7 @@ _ALIKE = 0.2
 
 
 class Variances(NamedTuple):
-    """What is known of the labels of a class."""
+    """The facts that are known about the labels of a class."""
 
     rate: float | None
     """The rate; None for amounts."""

@@ -1,4 +1,4 @@
-"""What calibrated scores promise about rows whose labels are not known: the rate, the loss, the errors of decisions.
+"""The promises of calibrated scores about rows whose labels are not known: the rate, the loss, the errors of decisions.
 
 If a score is calibrated, a row with the probability p has the label 1 with probability p: every metric is that of a
 table in which each row stands twice, once with each label and the weight of its probability (the estimates of Guillory
@@ -47,7 +47,7 @@ THRESHOLD = 0.5
 
 _DRAWS = 200
 _MOST_ROWS = 50_000
-"""Of more rows, so many are drawn for the intervals, which are then a little too wide."""
+"""At most so many rows are drawn for the intervals, which are a little too wide where there are more."""
 
 
 def promised_report(bare: Report, request: EstimateRequest, model: CalibratorModel, rows: Rows) -> Report:

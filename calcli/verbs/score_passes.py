@@ -312,7 +312,7 @@ class CurvePass(Pass[CurveTotal]):
 
     scores: Sequence[ComparedScore]
     parts: Sequence[Clustering]
-    """What forms the groups, column by column; without any, the curves are of all rows."""
+    """The clusterings that form the groups, column by column; without any, the curves are of all rows."""
 
     builder: CurveBuilder
     """The curves of no rows: of the scores, or of the scores within each group of each column."""

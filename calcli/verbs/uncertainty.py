@@ -18,7 +18,7 @@ from calcli.artifacts import store
 from calcli.artifacts.checkpoint import checkpoint
 from calcli.artifacts.manifest import JsonObject
 from calcli.batch import Batch, Column, FloatArray
-from calcli.diagrams.image import image_format_of
+from calcli.diagrams.image import FORMATS, image_format_of
 from calcli.errors import DataError, UsageError
 from calcli.files import base_name
 from calcli.listener import SILENT, Listener, stage
@@ -46,7 +46,7 @@ from calcli.tables.side_tables import load_auxiliary, load_numbers
 from calcli.tables.source import Data, Source, open_source
 from calcli.uncertainty.decomposition import SeenFeatures, make
 from calcli.uncertainty.ensemble import GridCell, Kind, Settings, UserModel, read_user_model
-from calcli.verbs.ensemble_metrics import FORMATS, EnsembleMetrics, compare_ensemble, draw, measurements
+from calcli.verbs.ensemble_metrics import EnsembleMetrics, compare_ensemble, draw, measurements
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ class EnsembleEvaluateRequest(RowsRequest):
     def check(self) -> None:
         """Refuse options that exclude each other."""
         if self.output is not None:
-            extras.require("matplotlib", f"a picture as {image_format_of(self.output, FORMATS)}")
+            image_format_of(self.output, FORMATS)
         if not self.ensembles:
             raise UsageError("which ensemble?", hint="name one or more: --with DIR")
         if self.ood is not None and self.make_ood is not None:

@@ -88,11 +88,11 @@ def test_a_name_cannot_move_the_cursor(here: Path, run: Run) -> None:
 
 
 USAGE = [
-    (("ft",), "no command 'ft'; did you mean fit?; see: calcli --help"),
+    (("ft",), "no command 'ft'; did you mean fit? see: calcli --help"),
     (("frobnicate",), f"no command 'frobnicate'; available: {', '.join(COMMANDS)};"),
-    (("--versoin",), "no option --versoin; did you mean --version?;"),
+    (("--versoin",), "no option --versoin; did you mean --version?"),
     (("--debug", "fit"), "no option --debug; options of a command stand after its name;"),
-    (("fit", "x", "--metod", "platt"), "no option --metod; did you mean --method?; see: calcli fit --help"),
+    (("fit", "x", "--metod", "platt"), "no option --metod; did you mean --method? see: calcli fit --help"),
     (
         ("methods", "-o", "x.json"),
         "no option -o; methods writes to standard output: --format json > FILE; see: calcli methods --help",
@@ -119,6 +119,10 @@ USAGE = [
     (("fit", "x", "--budget", "long"), "--budget takes a number, 0 to 1,000,000,000, not 'long';"),
     (("fit", "x", "-m", "platt", "--set", "bins"), "--set bins is not KEY=VALUE;"),
     (("evaluate", "test.csv", "--metrics", "nl"), "did you mean 'nll'?"),
+    (
+        ("evaluate", "test.csv", "--by", "a", "--by=b"),
+        "--by is given more than once; name all at once: --by A,B,...",
+    ),
     (("evaluate", "test.csv", "--with", "raw=train.platt"), "'raw' is the name of the uncalibrated score;"),
     (("evaluate", "test.csv", "--input-format", "cvs"), "did you mean 'csv'?"),
 ]

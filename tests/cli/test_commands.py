@@ -214,7 +214,9 @@ def test_inspect_for_people_and_for_machines(here: Path, run: Run) -> None:
     assert {"a", "b"} <= found["fitted"]["params"].keys()
 
 
-def test_rules_that_move_most_come_first_and_json_has_all(here: Path, run: Run) -> None:
+def test_rules_that_move_most_come_first_and_json_has_all(
+    here: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(0)
     site, logit = rng.integers(0, 12, 3000), rng.normal(size=3000)
     label = rng.random(3000) < 1 / (1 + np.exp(-logit - np.where(site % 2, 1.5, -1.5)))
@@ -231,12 +233,20 @@ def test_rules_that_move_most_come_first_and_json_has_all(here: Path, run: Run) 
         for line in (("trees", *words), (*words, "trees")):
             out = run("inspect", *line)[1]
             shown = out.partition("\nrules\n")[2].partition("\n\n")[0].splitlines()
-            assert f"These {count} rows move most, of {len(rules['rows']):,}" in " ".join(shown)
+            assert f"The {count} of {len(rules['rows']):,} that move predictions most" in " ".join(shown)
             table = shown[-count:]
             assert [line.endswith(rule["if"]) for line, rule in zip(table, moved, strict=False)] == [True] * count
+    with monkeypatch.context() as narrow:  # a condition goes on below its beginning
+        narrow.setenv("COLUMNS", "64")
+        out = run("inspect", "trees", "--rules", "3")[1]
+    shown = out.partition("\nrules\n")[2].partition("\n\n")[0].splitlines()
+    assert max(map(len, out.splitlines())) <= 64
+    header = next(place for place, line in enumerate(shown) if line.endswith("  if"))
+    left = shown[header].index("if")
+    assert " ".join(line[left:] for line in shown[header + 1 :]) == " ".join(rule["if"] for rule in moved[:3])
     assert run("inspect", "trees", "--rules", "0")[0] == 2
     whole = run("inspect", "trees", "--rules", "100000")[1]
-    assert "move most" not in whole
+    assert "move predictions most" not in whole
     assert len(whole.splitlines()) > len(features["rows"]) + len(rules["rows"]) + len(splits["rows"])
     assert sum(node["pattern"] is not None for node in tree["rows"]) == sum(rule["tree"] == 1 for rule in rules["rows"])
     assert "chosen" in run("inspect", "trees")[1]

@@ -144,5 +144,5 @@ def test_there_is_none_in_a_pipe_or_on_a_dumb_terminal(here: Path, run: Run) -> 
 def test_more_scores_than_fit_side_by_side_are_counted(here: Path) -> None:
     words = [word for name in "abcd" for word in ("--with", f"{name}=train.platt")]
     seen = on_terminal("evaluate", "test.csv", *words, cwd=here)[1]
-    assert "calcli diagram also shows the other 2" in seen
+    assert "2 more, for which the screen is too narrow: calcli diagram" in seen
     assert seen.count("1.0 ┤") == 3

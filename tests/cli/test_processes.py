@@ -270,6 +270,13 @@ def test_idle_threads_of_openblas_sleep_unless_the_user_says_otherwise(monkeypat
         assert os.environ == {"OPENBLAS_THREAD_TIMEOUT": "4", **given}
 
 
+def test_variables_that_libraries_would_stop_at_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"MPLBACKEND": "nonsense", "NUMBA_NUM_THREADS": "0", "POLARS_MAX_THREADS": "-1", "OMP_NUM_THREADS": "2"}
+    monkeypatch.setattr(os, "environ", dict(given))
+    prepare_libraries()
+    assert os.environ.keys() & given.keys() == {"OMP_NUM_THREADS"}
+
+
 class Clock:
     """A clock that stands still but for those who sleep."""
 

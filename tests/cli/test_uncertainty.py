@@ -90,7 +90,7 @@ def test_evaluate_for_people(task: str, here: Path, run: Run) -> None:
     code, out, err = run("evaluate", f"{task}-test.csv", "--with", f"{task}.sglb", "--ood", "ood.parquet")
     assert (code, err) == (0, "")
     told = " ".join(out.split())
-    assert told.startswith(f"Knowledge uncertainty of {task}.sglb detects out-of-distribution rows with an AUC of 0.")
+    assert told.startswith(f"Knowledge uncertainty of {task}.sglb detects out-of-domain rows with an AUC of 0.")
     assert ("RMSE" if task == "regression" else "error") + " of the remaining rows" in out
     assert max(map(len, out.splitlines())) <= 80
     several = run("evaluate", f"{task}-test.csv", "--with", f"{task}.sglb", "--with", f"twin={task}.sglb")[1]
@@ -127,7 +127,7 @@ def test_inspect_says_what_it_is(here: Path, capfd: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ("fiit x.csv", 2, "no command 'fiit'; did you mean fit?; see: calcli uncertainty --help"),
+        ("fiit x.csv", 2, "no command 'fiit'; did you mean fit? see: calcli uncertainty --help"),
         ("fit binary.parquet --ensemble virtal", 2, "did you mean virtual?"),
         ("fit binary.parquet --ensemble virtual --trees 10", 2, "10 trees are too few"),
         ("fit binary.parquet --members 1", 2, "takes a whole number, 2 to 10,000"),

@@ -8,7 +8,7 @@ from scipy import stats
 
 from calcli.decisions.choice import choose
 from calcli.decisions.goal import DecisionGoal
-from calcli.decisions.measure import Rows, class_costs, measure
+from calcli.decisions.measure import JudgedScores, Rows, class_costs
 from calcli.decisions.policy import ClassRule, Policy, likeliest
 from calcli.decisions.targets import NEVER, Target
 from calcli.errors import UsageError
@@ -115,7 +115,7 @@ def test_the_promise_of_a_class_that_changed_is_broken() -> None:
     rows = drawn(2, 4000)
     swapped = Rows(rows.prob, np.where((rows.label == 1) & (np.arange(4000) % 3 > 0), 0, rows.label), classes=NAMES)
     for each, broken in ((rows, False), (swapped, True)):
-        _, promise = measure(policy, each, {}, replicates=10, seed=0)
+        _, promise = JudgedScores(policy, each, {}).measured(replicates=10, seed=0)
         assert promise is not None
         assert promise.broken is broken
         named = likeliest(each.prob, 1) & (each.prob >= 0.5)

@@ -44,6 +44,7 @@ def test_the_quantile_is_the_ceiling_of_n_plus_one(n, level):
 
 def test_no_rows_have_an_infinite_quantile():
     assert conformal_quantile(np.empty(0), 0.9) == math.inf
+    assert conformal_quantile(np.empty(0), 0.9, unit=np.empty(0, dtype=int)) == math.inf  # a group without rows
     assert conformal_quantile(np.ones(3), 0.9, np.zeros(3)) == math.inf
 
 

@@ -8,7 +8,7 @@ from sklearn import metrics
 
 from calcli.decisions.choice import choose
 from calcli.decisions.goal import DecisionGoal
-from calcli.decisions.measure import Rows, measure
+from calcli.decisions.measure import JudgedScores, Rows
 from calcli.decisions.merits import MERITS, best_threshold, pseudo_values
 from calcli.decisions.targets import Target, certify, decided, expected, grid
 from calcli.errors import UsageError
@@ -62,7 +62,7 @@ def test_the_policy_reports_what_it_reaches_on_rows_that_did_not_choose_it() -> 
         choice = choose(DecisionGoal(maximize="f1", bootstrap=200), rows(300, seed=seed), 0)
         assert choice.policy is not None
         number = choice.options[0].numbers["f1"]
-        new = measure(choice.policy, truth, {}, replicates=10, seed=0)[0]["f1"]
+        new = JudgedScores(choice.policy, truth, {}).measured(replicates=10, seed=0)[0]["f1"]
         assert new.value is not None
         assert number.lo is not None
         assert number.hi is not None

@@ -180,3 +180,13 @@ def test_classes_have_titles() -> None:
     found = Parsed(written(curves, "breed"))
     assert "breed = bengal" in found.text
     assert [tag["data-of"] for tag in found.all("div") if "data-of" in tag] == ["bengal", "birman"]
+
+
+def test_names_of_estimates_have_all_the_width_and_none_begins_outside() -> None:
+    names = ["task = geography", "x" * 80]
+    drawn = svg.intervals([svg.IntervalRow(name, (0.2, 0.1, 0.3), (0.2, 0.0, 0.4), 0.3) for name in names], "rate")
+    for name in names:
+        kind, x = re.search(rf'<text class="([^"]*)" x="([^"]*)"[^>]*>{name}<', drawn).groups()  # type: ignore[union-attr]
+        assert "end" not in kind
+        assert "middle" not in kind
+        assert 0.0 <= float(x) < 0.05 * float(re.search(r'viewBox="0 0 (\d+)', drawn)[1])  # type: ignore[index]

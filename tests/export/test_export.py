@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from calcli.errors import UsageError
 from calcli.export.dialects import DIALECTS
 from calcli.methods import catalog
 from calcli.methods.spec import MethodSpec
-from calcli.verbs.export import ExportRequest, export
+from calcli.verbs.export import ExportRequest, export, export_onnx
 from tests.support.export import applied, assert_same, in_duckdb
 from tests.support.samples import breeds, clicks, odd_visits, unseen, visits
 
@@ -136,6 +137,20 @@ def test_two_classes_in_any_form(here: Path, columns: dict[str, Any], positive: 
     expected = applied("kept", odd)
     assert_same(in_duckdb(odd, ExportRequest("kept")), expected)
     assert_same(in_duckdb(odd, ExportRequest("kept", scale="logit")), applied("kept", odd, scale="logit"))
+
+
+@pytest.mark.parametrize("flag", ["percent", "logprob"])
+def test_a_score_that_is_computed_reads_the_column_of_the_table(here: Path, flag: str) -> None:
+    table = clicks(400).select("label", prob=1.0 / (1.0 + (-pl.col("logit")).exp()))
+    given = {"percent": 100.0 * pl.col("prob"), "logprob": pl.col("prob").log()}[flag]
+    table = table.select("label", given=given)
+    calcli.fit(table, method="platt", flags=calcli.Flags(**{flag: "given"}), output="kept", holdout="none")
+    odd = [None, math.nan, math.inf, -math.inf, 0.0, 100.0, 101.0, 1e-3, -1e-9, -699.0, -705.0, -720.0, -1e9]
+    rows = pl.concat([table.select("given"), pl.DataFrame({"given": odd})])
+    assert_same(in_duckdb(rows, ExportRequest("kept")), applied("kept", rows))
+    assert duckdb.sql(export(ExportRequest("kept", check=20))).fetchall() == []
+    pytest.importorskip("onnxruntime")
+    assert export_onnx(ExportRequest("kept", float32=True))  # which compares itself with `apply`
 
 
 @pytest.mark.parametrize("classes", [2, 4])

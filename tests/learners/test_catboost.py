@@ -168,7 +168,7 @@ def test_it_repeats_the_score(classes: int) -> None:
     if classes > 2:
         log_prob = np.maximum(log_softmax(test.score), -10)
         expected = log_prob - log_prob.mean(axis=1, keepdims=True)
-    expected = ordered(expected, class_order(train.score))
+    expected = ordered(expected, class_order(train.score, train.weight))
     assert np.square(said - expected).mean() < 0.05 * expected.var()
 
 

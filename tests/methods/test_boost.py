@@ -11,11 +11,10 @@ import pandas as pd
 import pytest
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column
-from calcli.errors import UsageError
-from calcli.expressions import Input
-from calcli.methods import boost, calibrator, catalog
+from calcli.methods import calibrator, catalog
+from calcli.methods.boost import boost, correction, growing
 from calcli.methods.calibrator import FittedMethod
-from calcli.methods.trees.held_out_choice import held_out_splits
+from calcli.methods.trees.held_out_choice import distinct, held_out_splits
 from calcli.numeric.links import logit, probabilities, scores, sigmoid
 from calcli.numeric.seeded import Split, class_order, in_turn
 from calcli.state import unnest
@@ -58,7 +57,7 @@ def test_of_very_many_features_trees_read_those_that_tell_the_most(rounds: str |
     train, rng = replace(shops(), weight=None), np.random.default_rng(1)
     noise = {name: Column("number", rng.normal(size=len(train))) for name in ("m", "q", "x")}
     wide = replace(train, features={**noise, **train.features})
-    monkeypatch.setattr(boost, "MOST_FEATURES", 2)
+    monkeypatch.setattr(growing, "MOST_FEATURES", 2)
     model = fitted(wide, rounds=rounds, rate=0.3)
     others = {name: replace(column, values=-column.values) for name, column in noise.items()}
     np.testing.assert_array_equal(model.predict(replace(wide, features=wide.features | others)), model.predict(wide))
@@ -111,7 +110,7 @@ def test_it_is_catboost_with_a_baseline(classes: int) -> None:
     if classes == 2:
         raw = told_to_catboost(train, start, start)
     else:
-        order = class_order(train.score)
+        order = class_order(train.score, train.weight)
         in_order = replace(train, label=np.argsort(order)[train.labels])
         raw = told_to_catboost(in_order, start[:, order], start[:, order])[:, np.argsort(order)]
     found = fitted(train, rounds=30, depth=3, rate=0.1, l2=5).predict(train)
@@ -123,7 +122,7 @@ def test_it_is_catboost_with_a_baseline(classes: int) -> None:
 def test_a_class_without_rows_keeps_its_probability_and_trees_are_those_of_the_others(absent: int) -> None:
     train = shops(classes=4)
     train = numbers_only(train.take(train.labels != absent))
-    others = np.array([of for of in class_order(train.score) if of != absent])
+    others = np.array([of for of in class_order(train.score, train.weight) if of != absent])
     start = alone(train).predict(train)
     ranked = replace(train, label=np.array([np.flatnonzero(others == label)[0] for label in train.labels]))
     raw = told_to_catboost(ranked, scores(start)[:, others], scores(start)[:, others])
@@ -137,7 +136,7 @@ def test_a_class_without_rows_keeps_its_probability_and_trees_are_those_of_the_o
 @pytest.mark.slow
 def test_rounds_are_those_of_least_held_out_loss() -> None:
     """The loss of the folds, recomputed with models of just so many rounds."""
-    train = boost.distinct(shops(1200), 0)
+    train = distinct(shops(1200), 0)
     rounds = [0, 10, 50, 150, 300]
     losses = dict.fromkeys(rounds, 0.0)
     for split in held_out_splits(train):
@@ -162,7 +161,7 @@ def test_folds_are_kept_as_the_mean_of_their_log_odds(classes: int) -> None:
     model = fitted(train)
     counts = [one.params["rounds"] for one in unnest(model.state, map(str, range(5))).values()]
     assert max(counts) == model.settings["rounds"]
-    rows = boost.distinct(train, 0)
+    rows = distinct(train, 0)
     states = [
         boost.fit(rows.take(split.train), NO_SIDE_INPUTS, ROW.resolve({"rounds": count}), 0)
         for split, count in zip(held_out_splits(rows), counts, strict=True)
@@ -182,7 +181,7 @@ def test_chosen_by_given_folds_each_is_judged_by_rounds_that_the_others_prefer(m
     Of more rows than trees are grown on, both draw the same ones.
     """
     for name, value in (("MOST_ROWS", 1000), ("OF_LEVEL", 1), ("OF_CLASS", 1)):
-        monkeypatch.setattr(boost, name, value)
+        monkeypatch.setattr(growing, name, value)
     train = shops(1500)
     splits = in_turn(np.arange(len(train)) % 5, 5)
     found = boost.choose(train, NO_SIDE_INPUTS, ROW.resolve({"rate": 0.3}), 0, splits)
@@ -216,14 +215,14 @@ def test_a_fold_of_no_weight_says_nothing(capfd: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_model_of_few_rounds_is_the_beginning_of_one_of_many(classes: int) -> None:
     """Else the number of rounds would be chosen for other trees than those that are grown."""
-    train = boost.distinct(shops(600, classes), 0)
-    course = boost._Course.of(ROW.resolve(), train)
-    boosting, start = boost._Boosting.of(ROW.resolve(), course, train, 0), alone(train)
+    train = distinct(shops(600, classes), 0)
+    course = growing.Course.of(ROW.resolve(), train)
+    boosting, start = growing.Boosting.of(ROW.resolve(), course, train, 0), alone(train)
     few, many = (boosting.train(train, start, rounds) for rounds in (20, 260))
     assert few is not None
     assert many is not None
     order = boosting.of_labels(train)
-    data = boost._pool(train, start, order)
+    data = correction.pool(train, start, order)
     expected, found = (model.predict(data, prediction_type="RawFormulaVal", ntree_end=20) for model in (few, many))
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
@@ -291,28 +290,19 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_state_without_levels_has_no_formula() -> None:
-    """Earlier versions kept what CatBoost does: a hash of each level."""
-    state = fitted(shops(600), rounds=10).state
-    bare = replace(state, arrays={name: values for name, values in state.arrays.items() if "place" not in name})
-    features = {"number": Input("number"), "place": Input("place", "category")}
-    with pytest.raises(UsageError, match="does not hold the levels"):
-        boost.formula(bare, (Input("score"),), features)
-
-
 def test_of_very_many_rows_the_heaviest_and_the_first_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = boost.distinct(replace(shops(), weight=None), 0)
+    rows = distinct(replace(shops(), weight=None), 0)
     rows = replace(rows, weight=np.where(np.arange(len(rows)) % 100 == 99, 50.0, rows.weights))
-    assert boost._drawn(rows) is rows
-    monkeypatch.setattr(boost, "MOST_ROWS", 1000)
-    assert boost._drawn(rows) is rows  # of four levels some may be rare
-    monkeypatch.setattr(boost, "OF_LEVEL", 100)
-    assert boost._drawn(rows) is rows  # few of the thousand would be of one label
-    monkeypatch.setattr(boost, "OF_CLASS", 700)
+    assert growing.drawn(rows) is rows
+    monkeypatch.setattr(growing, "MOST_ROWS", 1000)
+    assert growing.drawn(rows) is rows  # of four levels some may be rare
+    monkeypatch.setattr(growing, "OF_LEVEL", 100)
+    assert growing.drawn(rows) is rows  # few of the thousand would be of one label
+    monkeypatch.setattr(growing, "OF_CLASS", 700)
     rarer = np.bincount(rows.labels).min()
-    assert len(boost._drawn(rows)) == np.ceil(700 * len(rows) / rarer) > 1000
-    monkeypatch.setattr(boost, "OF_CLASS", 400)
-    drawn = boost._drawn(rows)
+    assert len(growing.drawn(rows)) == np.ceil(700 * len(rows) / rarer) > 1000
+    monkeypatch.setattr(growing, "OF_CLASS", 400)
+    drawn = growing.drawn(rows)
     assert len(drawn) == 1000
     assert drawn.weights.sum() == pytest.approx(rows.weights.sum())
     np.testing.assert_array_equal(drawn.score[drawn.weights == 50.0], rows.score[rows.weights == 50.0])
@@ -324,7 +314,7 @@ def test_of_very_many_rows_the_heaviest_and_the_first_stand_for_all(monkeypatch:
 
 def test_of_many_rows_a_part_is_fitted_at_the_rate_of_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the rounds would be chosen for longer steps than those of the trees that are grown."""
-    monkeypatch.setattr(boost, "FEW", 900)
+    monkeypatch.setattr(growing, "FEW", 900)
     monkeypatch.setattr("calcli.methods.trees.held_out_choice.CROSS_VALIDATED_ROWS", 500)
     train = shops(1000)
     (split,) = in_turn(np.arange(1000) % 5, 1)

@@ -136,6 +136,24 @@ def test_equal_scores_differ_by_exactly_nothing():
     assert paired_difference(a, a.copy(), None) == (0.0, 0.0, 0.0, 1.0)
 
 
+@pytest.mark.parametrize("units", [None, np.arange(2000) // 2])
+def test_scores_that_differ_by_rounding_differ_by_nothing(units: np.ndarray | None) -> None:
+    rng = np.random.default_rng(0)
+    prob = rng.uniform(1e-9, 1e-3, 2000)
+    again = 1.0 / (1.0 + np.exp(-np.log(prob / (1.0 - prob))))
+    assert (prob != again).any()
+    losses = [lambda p, y: (p - y) ** 2, lambda p, y: -np.where(y, np.log(p), np.log1p(-p))]
+    for labels in (rng.random(2000) < 0.5, np.zeros(2000, bool)):
+        for loss in losses:
+            before, after = loss(prob, labels), loss(again, labels)
+            assert (before != after).any()
+            assert paired_difference(before, after, None, units) == (0.0, 0.0, 0.0, 1.0)
+            # but probabilities that are small themselves may differ by little
+            smaller = paired_difference(before / 1e12, loss(1.1 * prob, labels) / 1e12, None, units)
+            assert smaller.value == pytest.approx(1e-12 * (before - loss(1.1 * prob, labels)).mean())
+            assert smaller.value != 0.0
+
+
 def test_what_the_rows_do_not_determine_is_none():
     assert paired_difference(np.array([1.0]), np.array([0.5]), None) == (0.5, None, None, None)
     assert paired_difference(np.array([1.0, 2.0]), np.zeros(2), np.array([0.0, 3.0])) == (2.0, None, None, None)

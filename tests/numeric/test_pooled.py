@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from calcli.numeric.pooled import FINEST, Running, by_score, isotonic_blocks
+from calcli.numeric.pooled import FINEST, Pooled, Running, by_score, isotonic_blocks
 
 
 def test_equal_scores_are_one() -> None:
@@ -41,6 +41,25 @@ def test_bins_of_single_rows_differ_by_no_more_than_one(rows: int, count: int) -
     held = np.bincount(np.searchsorted(cuts, score, side="left"), minlength=len(cuts) + 1)
     assert len(held) == min(rows, count)
     assert np.ptp(held) <= 1
+
+
+@given(st.floats(0.01, 1.0), st.integers(1, 2))
+def test_a_cut_lies_between_two_neighbouring_numbers_though_nothing_does(score: float, steps: int) -> None:
+    values, ones = np.array([score, score + steps * np.spacing(score)]), np.ones(2)
+    for each in (values, -values[::-1]):
+        cuts = Running.of(Pooled(each, ones, np.zeros(2), ones)).mass_cuts(2)
+        np.testing.assert_array_equal(np.searchsorted(cuts, each, side="left"), [0, 1])
+
+
+@given(st.floats(0.001, 30.0), st.floats(1e-300, 1e-5))
+def test_scores_are_equal_that_differ_by_rounding(score: float, prob: float) -> None:
+    label, signs = np.arange(4) % 2, np.array([0, 1, -1, 1])
+    pooled = by_score(np.append(score + signs[:3] * 2 * np.spacing(score), score + 1e-9), label, None)
+    assert pooled.rows.tolist() == [3, 1]
+    assert by_score(prob * np.array([1, 1 + 1e-15, 1 + 1e-12, 1 + 1e-12]), label, None, size=0.0).rows.tolist() == [
+        2,
+        2,
+    ]
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 4)), min_size=1, max_size=60), st.integers(1, 12))

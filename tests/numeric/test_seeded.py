@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcli.numeric.links import scores, sigmoid
-from calcli.numeric.seeded import folds, folds_by_score, held_out, stream
+from calcli.numeric.seeded import class_order, folds, folds_by_score, held_out, ordered, share_by_score, stream
 
 
 def draws(*key: str | int) -> list[float]:
@@ -86,6 +86,33 @@ def test_folds_do_not_depend_on_whether_p_or_1_minus_p_was_written_down() -> Non
     assert (scores(prob) != -scores(1 - prob)).sum() > 1000
     fold = folds_by_score(scores(prob), label, 5, 0, "test")
     np.testing.assert_array_equal(folds_by_score(scores(1 - prob), 1 - label, 5, 0, "test"), fold)
+
+
+def test_nor_where_all_probabilities_of_two_decimals_occur() -> None:
+    """The sum of their log-odds is zero but for rounding: how often each occurs decides, by weight."""
+    prob, often = np.arange(1, 100) / 100, np.random.default_rng(3).integers(1, 9, 99)
+    label = np.random.default_rng(4).integers(0, 2, 99)
+    one, other = scores(prob), scores(np.round(1 - prob, 2))
+    for weight, repeats in ((often.astype(float), 1), (None, often)):
+        given = [np.repeat(each, repeats) for each in (one, other)]
+        orders = [class_order(each, weight) for each in given]
+        np.testing.assert_array_equal(orders[0], orders[1][::-1])
+        np.testing.assert_array_equal(orders[0], class_order(one, often.astype(float)))
+        signed = [ordered(each, order) for each, order in zip(given, orders, strict=True)]
+        np.testing.assert_allclose(*signed, atol=1e-12)
+        shares = [share_by_score(each, weight, 0.5, 0, "test") for each in given]
+        np.testing.assert_array_equal(*shares)
+        both = zip(given, (np.repeat(label, repeats), np.repeat(1 - label, repeats)), strict=True)
+        np.testing.assert_array_equal(*(folds_by_score(*each, 5, 0, "test", weight=weight) for each in both))
+
+
+def test_classes_that_take_the_same_scores_are_ordered_by_how_often() -> None:
+    """Votes of eight judges."""
+    votes = np.random.default_rng(5).multinomial(3, [0.5, 0.2, 0.3], size=400)
+    score = np.log((votes + 0.5) / 4.5)
+    assert len({np.unique(column).tobytes() for column in score.T}) == 1
+    for columns in ([0, 1, 2], [2, 0, 1], [1, 0, 2]):
+        assert [columns[of] for of in class_order(score[:, columns], None)] == [1, 2, 0]
 
 
 def test_folds_of_numbers_of_32_bits_do_not_depend_on_digits_beyond() -> None:

@@ -98,6 +98,13 @@ def test_rows_are_written_below_those_in_the_table_or_in_their_place(database: s
     assert run("select * from there").select(ROWS.columns).equals(other.select(ROWS.columns))
 
 
+def test_all_of_many_rows_are_written_and_read(database: str) -> None:
+    """More than the drivers hand over at once."""
+    many = pl.select(id=pl.int_range(70_000))
+    assert write(many.lazy(), Database(database, table="many")) == len(many)
+    assert read(f"{database}#many").sort("id").equals(many)
+
+
 def test_columns_that_the_table_does_not_have_are_refused(database: str, run: Run) -> None:
     with pytest.raises(DataError, match=re.escape("no column 'more'")):
         write(ROWS.with_columns(more=pl.lit(1)).lazy(), Database(database, table="rows"))

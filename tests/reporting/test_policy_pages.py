@@ -64,6 +64,18 @@ def test_an_image_and_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "Expected cost" not in said
 
 
+@pytest.mark.parametrize(("width", "hidden"), [(80, True), (120, False)])
+def test_options_fit_the_screen(
+    width: int, hidden: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    words = ("decide", TEST, "--cost-fp", "1", "--cost-fn", "5", "--bootstrap", "50")
+    assert main([*words, "-o", str(tmp_path / "policy")]) == 0
+    told = capsys.readouterr().err
+    assert max(map(len, told.splitlines())) <= width
+    assert ("recall, on a wider screen or with --format" in told) == hidden
+
+
 def test_what_cannot_be_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert decide(tmp_path, *COSTS, "--picture", "a.gif") == 2
     assert not (tmp_path / "policy").exists()

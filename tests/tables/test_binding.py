@@ -322,6 +322,7 @@ def test_classes_of_a_text_file(tmp_path: Path, texts: list[str], kind: str, cla
         ([1.0, float("inf")], "looks like a regression target"),
         ([None, None], "has no value in any row"),
         (["a", "b"], "which of the classes 'a' and 'b' is the positive one.*--positive a or --positive b"),
+        (["", "a b"], "use --positive '' or --positive 'a b'"),  # as they are typed
         ([[1], [2]], r"is List\(Int64\)"),
         (pl.Series(["2024-01-01", "2024-01-02"]).str.to_date(), "is Date"),
         (list(range(10_001)), "more than 10,000 distinct"),

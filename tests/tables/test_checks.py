@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from calcli.errors import DataError
+from calcli.numeric.links import FARTHEST
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Feature, Flags, Label, Score
 from calcli.tables.checks import Count, Encoded, bound_columns, encode, score_values
@@ -131,10 +132,9 @@ def test_two_logits_are_one_log_odds() -> None:
     assert encoded(columns, binding("logit", "v_0", "v_1")).batch.score.tolist() == [3.0, -0.5]
     flipped = binding("logit", "v_0", "v_1", positive=0)
     assert encoded(columns, flipped).batch.score.tolist() == [-3.0, 0.5]
-    # as far apart as numbers go
+    # as far apart as logits are taken to be
     chunk = encoded({"l_0": [-1e308, 1e308, INF], "l_1": [1e308, -1e308, INF]}, binding("logit", "l_0", "l_1"))
-    largest = float(np.finfo(np.float64).max)
-    assert chunk.batch.score[:2].tolist() == [largest, -largest]
+    assert chunk.batch.score[:2].tolist() == [2.0 * FARTHEST, -2.0 * FARTHEST]
     assert chunk.is_bad.tolist() == [False, False, True]
 
 

@@ -10,7 +10,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import calcli
-from calcli.errors import ArtifactError, DataError, FileSystemError, UsageError
+from calcli.errors import ArtifactError, DataError, FileSystemError, FitError, UsageError
 from tests.support.samples import breeds, clicks
 
 
@@ -77,6 +77,32 @@ def test_more_classes_add_a_column_each_that_sum_to_one(here: Path) -> None:
     assert added.columns == ["calibrated_a", "calibrated_b", "calibrated_c", "calibrated_d"]
     np.testing.assert_allclose(added.sum_horizontal(), 1, atol=1e-12)
     np.testing.assert_array_equal(added.to_numpy(), calcli.load("m").predict(breeds(seed=1)))
+
+
+@pytest.mark.parametrize("method", ["temperature", "platt", "matrix", "isotonic"])
+def test_logits_of_any_size_have_probabilities(here: Path, method: str) -> None:
+    """A class that is masked has the least number there is."""
+    table = breeds(400)
+    model = calcli.fit(table, method=method, features=(), holdout="none").model
+    most = float(np.finfo(np.float64).max)
+    names = [name for name in table.columns if name.startswith("logit")]
+    rows = np.full((len(names) + 2, len(names)), -most)
+    np.fill_diagonal(rows, most)
+    rows[-1] = most
+    prob = model.predict(pl.DataFrame(rows, schema=names, orient="row"))
+    np.testing.assert_allclose(prob.sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_isotonic_keeps_scores_of_any_size(here: Path) -> None:
+    """Linear between its points, it is the same on any scale; on a bounded axis no artifact could hold the points."""
+    table = clicks(300).select("label", "logit")
+    calcli.fit(table, method="isotonic", output="kept", holdout="none")
+    large = table.with_columns(pl.col("logit") * 2.0**60)
+    calcli.fit(large, method="isotonic", output="large", holdout="none")
+    np.testing.assert_array_equal(calcli.load("large").predict(large), calcli.load("kept").predict(table))
+    with pytest.raises(FitError, match="no artifact holds"):
+        calcli.fit(large, method="isotonic-centered", output="centred", holdout="none")
+    assert not Path("centred").exists()
 
 
 @pytest.mark.parametrize("bad", [None, float("nan"), float("inf")])

@@ -15,9 +15,9 @@ from sklearn.calibration import calibration_curve
 import calcli
 from calcli.cli.main import main
 from calcli.diagrams.curves import by_kind
+from calcli.diagrams.image import PAGE_FORMATS
 from calcli.errors import DataError, FileSystemError, UsageError
 from calcli.numeric.links import sigmoid, softmax
-from calcli.verbs.diagram import FORMS
 from tests.support.samples import breeds, clicks
 
 
@@ -165,7 +165,7 @@ def test_each_class_is_against_the_rest(fitted: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "form", [pytest.param(form, marks=pytest.mark.slow) if form == "pdf" else form for form in FORMS]
+    "form", [pytest.param(form, marks=pytest.mark.slow) if form == "pdf" else form for form in PAGE_FORMATS]
 )
 def test_each_kind_of_file(form: str, fitted: Path) -> None:
     calcli.diagram("test.parquet", artifacts=("m",), output=f"x.{form.upper()}")

@@ -295,7 +295,7 @@ def test_a_system_beside_itself_is_a_tie(tmp_path: Path, capsys: pytest.CaptureF
     pl.concat([one.with_columns(system=pl.lit(name)) for name in "ab"]).write_parquet(tmp_path / "both.parquet")
     words = ["--prob", "prob", "--label", "label", "--versus", "system", "--id", "id"]
     assert main(["estimate", str(tmp_path / "both.parquet"), *words]) == 0
-    assert "a and b (1) are tied" in capsys.readouterr().out
+    assert "a and b are tied" in capsys.readouterr().out
 
 
 def test_few_labels_are_said_to_be_few() -> None:

@@ -12,6 +12,7 @@ import pytest
 import calcli
 from calcli import errors
 from calcli.cli.main import main
+from calcli.diagrams.learned import render_contributions
 from tests.support.absent import hide
 from tests.support.reports import ANSWERS_SCHEMA
 from tests.support.samples import breeds, clicks, visits
@@ -28,18 +29,6 @@ QUICK = {
 
 def log_odds(prob: np.ndarray) -> np.ndarray:
     return np.log(prob) - np.log1p(-prob)
-
-
-@pytest.fixture(autouse=True)
-def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of shap as Python: to compile them takes more than ten times as long as to explain these few rows."""
-    from shap.maskers import _tabular
-    from shap.utils import _masked_model
-
-    for module in (_tabular, _masked_model):
-        for name, loop in vars(module).items():
-            if hasattr(loop, "py_func"):
-                monkeypatch.setattr(module, name, loop.py_func)
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +108,18 @@ def test_a_table_is_drawn_and_no_figure_stays_open(
     assert pyplot.get_fignums() == []
 
 
+@pytest.mark.parametrize("rows", [1, 60])
+def test_a_picture_of_the_same_numbers_has_the_same_bytes(rows: int) -> None:
+    """And where others draw chance numbers, they draw what they would have drawn."""
+    numbers = np.random.default_rng(0).normal(size=(rows, 3))
+    before = str(np.random.get_state())
+    first, second = (
+        render_contributions(["a", "b", "c"], numbers.tolist(), 0.1, numbers, "rows", "svg") for _ in range(2)
+    )
+    assert first == second
+    assert str(np.random.get_state()) == before
+
+
 def test_what_cannot_be_explained_is_said(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calcli.fit(clicks(200), method="platt", output=tmp_path / "platt")
     calcli.fit(breeds(200), method="sms", output=tmp_path / "sms")
@@ -135,7 +136,8 @@ def test_what_cannot_be_explained_is_said(place: Path, tmp_path: Path, monkeypat
         calcli.explain(place / "mbct", visits(1))
     hide(monkeypatch, "shap")
     with pytest.raises(errors.MissingExtraError, match="shap"):
-        calcli.explain(place / "mbct", "nowhere.parquet")
+        calcli.explain(place / "mbct", "nowhere.parquet", output="why.svg")
+    assert calcli.explain(place / "mbct", visits(60, seed=1), row=1).row == 1
 
 
 def test_a_row_without_an_explanation_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,7 +88,7 @@ class Bbq(ScoresMethod):
     """
 
     def fit(self, batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
-        pooled = by_score(sigmoid(batch.score), batch.labels, batch.weight)
+        pooled = by_score(sigmoid(batch.score), batch.labels, batch.weight, size=0.0)
         counts = bin_counts(float(pooled.weight.sum()))
         binning, score = str(params["binning"]), str(params["score"])
         rows = Running.of(pooled)
@@ -178,7 +178,7 @@ class ScalingBinning(ScoresMethod):
     def fit(self, batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
         scaling = Platt().fit(batch, sides, {}, seed)
         scaled = Platt().predict(scaling, batch, sides)
-        pooled = by_score(scaled, batch.labels, batch.weight)
+        pooled = by_score(scaled, batch.labels, batch.weight, size=0.0)
         cuts = Running.of(pooled).mass_cuts(int(number(params, "bins")))
         place = np.searchsorted(cuts, pooled.score, side="left")
         mean = np.bincount(place, pooled.weight * pooled.score) / np.bincount(place, pooled.weight)

@@ -112,7 +112,7 @@ def explain(state: State) -> tuple[Section, ...]:
 
 
 def remarks(state: State, sides: SideInputs, nodes: Column | None) -> tuple[str, ...]:
-    """That rows are clustered by a stand-in for the model, where they are."""
+    """The sentence that rows are clustered by a stand-in for the model, where they are."""
     if nodes is not None or state.params["model"] or state.params["embedding"] in ("columns", "features"):
         return ()
     return (
@@ -146,7 +146,7 @@ class Clustered:
     near: NearestCentroids
     inner: Inner
     pairs: tuple[Pair, ...]
-    """What is tried; at tau = inf the temperature does not matter, and the first stands for all."""
+    """The pairs that are tried; at tau = inf the temperature does not matter, and the first stands for all."""
 
     embedding: str
     own_model: bool
@@ -163,7 +163,9 @@ class Clustered:
     def splits(self, seed: int) -> list[Split]:
         """Folds; rows with the same score and clusters share one."""
         batch, beside = self.batch, [*self.near.place.T.astype(np.float64), *self.near.distance.T]
-        return splits_by_score(batch.score, batch.labels, FOLDS, seed, "ccl folds", beside, batch.units)
+        return splits_by_score(
+            batch.score, batch.labels, FOLDS, seed, "ccl folds", beside, batch.units, weight=batch.weight
+        )
 
     def shares(self, temperature: float) -> Shares:
         return shares(self.near, temperature, self.clusters.spread)

@@ -223,7 +223,7 @@ def sections(state: State) -> tuple[Section, ...]:
 
 
 def seen_by(state: State) -> str:
-    """What rows are clustered by, in words."""
+    """The values by which rows are clustered, in words."""
     model = "the given model" if state.params["model"] else "a stand-in for the model"
     return {
         "shap": f"SHAP values of {model}",

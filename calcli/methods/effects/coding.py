@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli import expressions as terms
-from calcli.batch import Batch, Column, FloatArray
+from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.expressions import Inputs, Missing, Number, Switch, Term, Terms
 from calcli.learners.encoding import heaviest_levels, level_weights
 from calcli.methods.trees.coding import CodedFeature, Kind, cuts_between, quantile_gaps, unpack_features
 from calcli.methods.trees.kernels import encode_numbers, only_read, scratch
 from calcli.numeric.bins import run_starts
+from calcli.numeric.seeded import ordered
 
 Codes: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
@@ -32,6 +33,9 @@ MOST_PAIRED = 253
 
 MOST_SORTED = 1_000_000
 """Bins follow from so many rows at most."""
+
+FAR = 15.0
+"""Scores are held within this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,9 +114,21 @@ class Coding(CodedFeature):
         return f"{up_to if place < len(self.cuts) else above} {-cut if negated else cut:.4g}"
 
 
-def centred_scores(score: FloatArray, most: float) -> FloatArray:
-    """The log-odds of two classes, or centred logits of more, held within `most`."""
-    return np.clip(score if score.ndim == 1 else score - score.mean(axis=1, keepdims=True), -most, most)
+def centred_scores(score: FloatArray, order: IntArray) -> FloatArray:
+    """The log-odds of two classes, or centred logits of more, with the classes in this order, held within `FAR`.
+
+    They are ordered before they are centred: the last digits of a mean depend on what is added to what first.
+    """
+    score = ordered(score, order)
+    return np.clip(score if score.ndim == 1 else score - score.mean(axis=1, keepdims=True), -FAR, FAR)
+
+
+def centred_terms(score: Terms, order: IntArray) -> Terms:
+    """`centred_scores` as terms, with the classes in this order."""
+    if len(score) == 1:
+        return (terms.clip(score[0] if order[0] == 0 else -1.0 * score[0], -FAR, FAR),)
+    mean = terms.total(score) / float(len(score))
+    return tuple(terms.clip(score[place] - mean, -FAR, FAR) for place in order)
 
 
 def learned(batch: Batch, score: FloatArray, bins: int, score_bins: int, coarse: Sequence[int]) -> list[list[Coding]]:

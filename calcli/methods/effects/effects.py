@@ -3,11 +3,15 @@
 A mixed model, as a generalised additive model with pairs: see `fitting` for its formula. The score itself is one of the
 features. Slopes are corrections of the trust in the score, for each value of a feature. Where features say nothing, the
 variances of their effects vanish, and scaling by a and b is left.
+
+The share of each column in what the sum of effects adds to the log-odds is an exact Shapley value: a column that is not
+known yet takes its values from background rows. An effect of one column is the share of that column. Of an effect of
+two, each has half of what it adds when it is known first, and half of what it adds when it comes second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -19,9 +23,8 @@ from calcli.expressions import Inputs, Number, Switch, Term, Terms
 from calcli.learners.catboost import most_important
 from calcli.learners.tree_models import Contributions
 from calcli.methods.base import READS, Intervals, Params, Section, number
-from calcli.methods.effects.coding import FIRST, Coding, centred_scores, codings_of, learned
+from calcli.methods.effects.coding import FIRST, Coding, centred_scores, centred_terms, codings_of, learned
 from calcli.methods.effects.fitting import ALONE, TOGETHER, Block, Fit, Rows, blocks_of, joined, size_of
-from calcli.methods.effects.shares import of_one, of_two
 from calcli.methods.scaling.matrix import Sms
 from calcli.methods.trees.coding import pack_features, unpacked_once
 from calcli.methods.trees.held_out_choice import distinct
@@ -29,14 +32,11 @@ from calcli.numeric.links import probabilities
 from calcli.numeric.seeded import class_order, ordered
 from calcli.state import Json, Numbers, Rules, State, nested_rules, prefixed, unnest, unprefixed
 
-FAR = 15.0
-"""Log-odds are held within this."""
-
 PAIRED = (4, 16)
 """The bins of numbers in pairs of two classes; of more only the first."""
 
 MOST_PAIRED = 128
-"""Of more features, those with the largest effects are paired."""
+"""At most so many features are paired, those with the largest effects."""
 
 LOOKED_AT = 5_000
 """By so many rows it is seen whether rows repeat."""
@@ -59,9 +59,9 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     names = set(most_important(batch.features, batch.labels, batch.weight, count=most, seed=seed))
     others = len(batch.features) - len(names)
     batch = replace(batch, features={name: column for name, column in batch.features.items() if name in names})
-    order = class_order(batch.score)
+    order = class_order(batch.score, batch.weight)
     start = _start(batch, sides, seed)
-    classes, score = batch.classes, np.ascontiguousarray(ordered(_scores(start, batch), order))
+    classes, score = batch.classes, np.ascontiguousarray(_scores(start, batch, order))
     binary = classes == 2
     coarse = PAIRED if binary else PAIRED[:1]
     each = learned(batch, score, int(number(params, "bins")) if binary else 16, 32 if binary else 8, coarse)
@@ -138,12 +138,12 @@ def _start(batch: Batch, sides: SideInputs, seed: int) -> State | None:
     return Sms().fit(batch.bare, sides, {}, seed) if enough else None
 
 
-def _scores(start: State | None, batch: Batch) -> FloatArray:
-    """The log-odds of two classes, or centred logits of more, as they are or scaled."""
+def _scores(start: State | None, batch: Batch, order: IntArray) -> FloatArray:
+    """The log-odds of two classes, or centred logits of more, with the classes in this order, as they are or scaled."""
     if start is None:
-        return centred_scores(batch.score, FAR)
+        return centred_scores(batch.score, order)
     prob = Sms().predict(start, batch.bare, NO_SIDE_INPUTS)
-    return centred_scores(np.log(np.maximum(prob, LEAST)), FAR)
+    return centred_scores(np.log(np.maximum(prob, LEAST)), order)
 
 
 def _moments(score: FloatArray, weight: FloatArray) -> tuple[float, float]:
@@ -169,10 +169,10 @@ class _Model:
     codings: tuple[Coding, ...]
     blocks: tuple[Block, ...]
     start: State | None = None
-    """What the logits of more than two classes are scaled by."""
+    """The state of the calibrator that scales the logits of more than two classes."""
 
     def predict(self, batch: Batch) -> FloatArray:
-        score = ordered(_scores(self.start, batch), self.order)
+        score = _scores(self.start, batch, self.order)
         binary = score.ndim == 1
         total = self.slope * score + (self.intercept[0] if binary else self.intercept)
         along = (score - self.mean) / self.spread
@@ -188,10 +188,10 @@ class _Model:
         background = np.arange(len(rows), len(places))
         batch = batch.take(places)
         sign = -1.0 if self._negated else 1.0
-        score = ordered(centred_scores(batch.score, FAR), self.order)
+        score = centred_scores(batch.score, self.order)
         along = (score - self.mean) / self.spread
         names = ["score", *batch.features]
-        base, moved = of_one(sign * (self.slope * score + self.intercept[0]) - batch.score, rows, background)
+        base, moved = _of_one(sign * (self.slope * score + self.intercept[0]) - batch.score, rows, background)
         values = np.zeros((len(rows), len(names)))
         values[:, 0] = moved
         for block in self.blocks:
@@ -201,12 +201,12 @@ class _Model:
             effects = sign * block.values
             if block.slope:
                 columns.append(0)
-                two = of_two(lambda a, b: effects[codes[0][a]] * along[b], rows, background)  # noqa: B023 called here
+                two = _of_two(lambda a, b: effects[codes[0][a]] * along[b], rows, background)  # noqa: B023 called here
             elif len(columns) == 2:
                 table = effects.reshape([coding.codes for coding in codings])
-                two = of_two(lambda a, b: table[codes[0][a], codes[1][b]], rows, background)  # noqa: B023 called here
+                two = _of_two(lambda a, b: table[codes[0][a], codes[1][b]], rows, background)  # noqa: B023 called here
             else:
-                mean, added = of_one(effects[codes[0]], rows, background)
+                mean, added = _of_one(effects[codes[0]], rows, background)
                 two = (mean, added, np.zeros(len(rows)))
             base += two[0]
             for column, added in zip(columns, two[1:], strict=False):
@@ -214,14 +214,10 @@ class _Model:
         return Contributions(tuple(names), base, values)
 
     def formula(self, score: Terms, features: Inputs) -> Terms:
-        if len(score) == 1:
-            held: Terms = (terms.clip(score[0] if self.order[0] == 0 else -1.0 * score[0], -FAR, FAR),)
-        else:
-            if self.start is not None:
-                scaled = Sms().formula(self.start, score, {})
-                score = tuple(terms.ln(terms.clip(prob, LEAST, 1.0)) for prob in scaled)
-            mean = terms.total(score) / float(len(score))
-            held = tuple(terms.clip(score[place] - mean, -FAR, FAR) for place in self.order)
+        if self.start is not None:
+            scaled = Sms().formula(self.start, score, {})
+            score = tuple(terms.ln(terms.clip(prob, LEAST, 1.0)) for prob in scaled)
+        held = centred_terms(score, self.order)
         along = (held[0] - self.mean) / self.spread
         codes = {
             place: self.codings[place].term(held, features)
@@ -304,7 +300,7 @@ class _Model:
                     words += f", class {self.order[of_class[0]]}" if of_class else ""
                     found.append((abs(value), (words, value, value - around, value + around, unit)))
         found.sort(key=lambda one: (-one[0], str(one[1][0])))
-        note = "The effects, the largest first, with the intervals that the rows leave to them."
+        note = "The effects with their 95 % intervals, from lo to hi."
         sizes, rows = tuple(size for size, _ in found), tuple(row for _, row in found)
         return Section("largest effects", ("if", "effect", "lo", "hi", "in"), rows, note, sizes)
 
@@ -389,3 +385,23 @@ def _unpacked(state: State) -> _Model:
     start = unnest(state, ["start"])["start"] if "start" in state.params else None
     numbers = state.number("a"), intercept, state.number("mean"), state.number("spread")
     return _Model(order, *numbers, tuple(codings), tuple(blocks), start)
+
+
+def _of_one(value: FloatArray, rows: IntArray, background: IntArray) -> tuple[float, FloatArray]:
+    """The expected value, and what the column adds to it in each row."""
+    base = float(value[background].mean())
+    return base, value[rows] - base
+
+
+def _of_two(
+    value: Callable[[IntArray, IntArray], FloatArray], rows: IntArray, background: IntArray
+) -> tuple[float, FloatArray, FloatArray]:
+    """The expected value, and what each of the columns adds to it in each row.
+
+    `value` is that of the effect where the columns are as in these two rows.
+    """
+    base, whole = float(value(background, background).mean()), value(rows, rows)
+    first_known = value(rows[:, None], background[None, :]).mean(axis=1)
+    second_known = value(background[None, :], rows[:, None]).mean(axis=1)
+    first = (whole - second_known + first_known - base) / 2.0
+    return base, first, whole - base - first

@@ -91,8 +91,7 @@ class Block:
     @property
     def error(self) -> FloatArray:
         """The standard deviation of each effect, given the rows."""
-        spread: FloatArray = np.sqrt(1.0 / (self.information + 1.0 / self.variance))
-        return spread
+        return np.sqrt(1.0 / (self.information + 1.0 / self.variance))
 
 
 def joined(parts: tuple[int, ...], codes: Mapping[int, Codes] | Sequence[Codes], codings: Sequence[Coding]) -> Codes:

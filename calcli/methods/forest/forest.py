@@ -21,31 +21,28 @@ from calcli.expressions import Inputs, Number, Term, Terms, Trees
 from calcli.methods import calibrator, catalog
 from calcli.methods.base import READS, Chosen, Params, Section, number
 from calcli.methods.calibrator import FittedMethod, formula_of
-from calcli.methods.effects.coding import Coding, centred_scores, codings_of
+from calcli.methods.effects.coding import Coding, centred_scores, centred_terms, codings_of
 from calcli.methods.forest import growing, kernels
 from calcli.methods.forest.growing import Rows, Tree
 from calcli.methods.trees.coding import pack_features, unpacked_once
 from calcli.methods.trees.held_out_choice import distinct, least_loss
 from calcli.numeric.losses import log_loss, prob_of_label
 from calcli.numeric.mixture import likeliest_weights
-from calcli.numeric.seeded import Mask, Split, class_order, folds, group_folds, held_out, ordered, stream
+from calcli.numeric.seeded import Mask, Split, class_order, folds, group_folds, held_out, stream
 from calcli.numeric.side_by_side import on_threads
 from calcli.state import Numbers, Rules, State, nest, prefixed, unit, unnest, unprefixed
-
-FAR = 15.0
-"""Scores are held within this where trees ask for them."""
 
 FOLDS = 10
 """Into so many folds rows are dealt, of which each tree sees six."""
 
 MOST_ROWS = 200_000
-"""Of more rows a sample grows the trees and judges them: each tree sees a tenth of it."""
+"""Where there are more rows, a sample grows the trees and judges them: each tree sees a tenth of it."""
 
 MOST_JUDGED = 20_000
 """So many rows are enough to judge by."""
 
 ADDED = (0.001, 0.003, 0.01, 0.03)
-"""What may be added to the rate of each class, so that none is 0."""
+"""The numbers that may be added to the rate of each class, so that none is 0."""
 
 LEAST = 0.02
 """A forest of less weight would cost more time than it gains."""
@@ -97,12 +94,12 @@ class _Grown:
     """Theirs, by trees that have not seen them."""
 
     weight: float | None
-    """That of the forest beside the scaled score, if it is given."""
+    """The weight of the forest beside the scaled score, if it is given."""
 
     @classmethod
     def of(cls, batch: Batch, fold: IntArray, params: Params, seed: int) -> _Grown:
-        order = class_order(batch.score)
-        score = np.ascontiguousarray(ordered(centred_scores(batch.score, FAR), order))
+        order = class_order(batch.score, batch.weight)
+        score = np.ascontiguousarray(centred_scores(batch.score, order))
         codings = growing.ordered_codings(batch, score, int(number(params, "bins")))
         codes = np.stack([coding.of(batch, score) for coding in codings], dtype=np.int32)
         label, weight = np.argsort(order)[batch.labels], batch.weights.astype(np.float64)
@@ -153,7 +150,7 @@ class _Grown:
         return State({**params, READS: sorted(one.name for one in codings if one.kind != "score")}, arrays)
 
     def _mixed(self, start: FittedMethod, judging: Mask) -> tuple[float, float]:
-        """What is added to rates, and the weight of the forest: 0 unless it is given, or shown to help these rows."""
+        """The number added to rates, and the weight of the forest: 0 unless given, or shown to help these rows."""
         rows = self.batch.bare.take(self.some[judging])
         scaled = start.predict(Batch(rows.score))
         rates = self.rates[judging][:, np.argsort(self.order)]
@@ -192,7 +189,7 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     prob = model.start.predict(Batch(batch.score))
     if not len(model.steps.roots):
         return prob
-    score = ordered(centred_scores(batch.score, FAR), model.order)
+    score = centred_scores(batch.score, model.order)
     columns = [coding.of(batch, score) for coding in model.codings]
     rates = np.zeros((len(batch), model.rate.shape[1]))
 
@@ -203,10 +200,7 @@ def predict(state: State, batch: Batch, sides: SideInputs) -> FloatArray:
     on_threads(work, spans(len(batch), BLOCK))
     whole = np.concatenate([len(model.steps.roots) - rates, rates], axis=1) if batch.classes == 2 else rates
     whole /= whole.sum(axis=1, keepdims=True)  # rates are kept as float32
-    mixed: FloatArray = (1.0 - model.weight) * prob + model.weight * _held(
-        whole[:, np.argsort(model.order)], model.added
-    )
-    return mixed
+    return (1.0 - model.weight) * prob + model.weight * _held(whole[:, np.argsort(model.order)], model.added)
 
 
 def formula(state: State, score: Terms, features: Inputs) -> Terms:
@@ -215,11 +209,7 @@ def formula(state: State, score: Terms, features: Inputs) -> Terms:
     if not len(model.steps.roots):
         return prob
     classes = len(model.order)
-    if classes == 2:
-        held: Terms = (terms.clip(score[0] if model.order[0] == 0 else -1.0 * score[0], -FAR, FAR),)
-    else:
-        mean = terms.total(score) / float(classes)
-        held = tuple(terms.clip(score[place] - mean, -FAR, FAR) for place in model.order)
+    held = centred_terms(score, model.order)
     codes = tuple(coding.term(held, features) for coding in model.codings)
     sums = [model.term(codes, values) for values in model.rate.astype(np.float64).T]
     if classes == 2:

@@ -38,7 +38,7 @@ class Rows:
     label: IntArray
     weight: FloatArray
     fold: IntArray
-    """Of each row; -1 for those that every tree may see."""
+    """The fold of each row; -1 for rows that every tree may see."""
 
     classes: int
 
@@ -112,5 +112,4 @@ def judged(rows: Rows, trees: Sequence[Tree], some: IntArray) -> FloatArray:
         kernels.leaves(rows.codes, tree.nodes, some[mine], leaf)
         mean[mine] += tree.rates[leaf]
         count[mine] += 1.0
-    found: FloatArray = mean / np.maximum(count, 1.0)[:, None]
-    return found
+    return mean / np.maximum(count, 1.0)[:, None]

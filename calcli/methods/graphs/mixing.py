@@ -167,10 +167,6 @@ def sums_by(place: IntArray, values: FloatArray, count: int) -> FloatArray:
     return np.column_stack([totals(place, column, count) for column in values.T])
 
 
-Graph: TypeAlias = "Adjacency | Cliques"
-"""Rows that are linked."""
-
-
 def two_layers(graph: Graph, values: FloatArray, scheme: Scheme, hidden: Hidden) -> FloatArray:
     """The output of the graph part for each row: a mixing and a linear map, twice."""
     return graph.spread(hidden(graph.spread(values, scheme))[:, None], scheme)[:, 0]
@@ -328,6 +324,10 @@ class Cliques:
             return mean
         count = size[self.group][:, None]
         return np.where(count > 1.0, count / np.maximum(count - 1.0, 1.0) * (values - mean), values)
+
+
+Graph: TypeAlias = Adjacency | Cliques
+"""Rows that are linked."""
 
 
 def join_by_mean(size: FloatArray, sums: FloatArray, group: IntArray, new: FloatArray, hidden: Hidden) -> FloatArray:

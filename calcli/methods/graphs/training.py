@@ -137,7 +137,9 @@ def _splits(batch: Batch, seed: int, most: int) -> list[Split]:
     """The first `most` of `FOLDS` folds; if none can be held out, one of all rows."""
     counted = np.flatnonzero(batch.weights > 0)
     rows = batch.bare.take(counted)
-    splits = splits_by_score(rows.score, rows.labels, FOLDS, seed, "recal folds", units=rows.units, most=most)
+    splits = splits_by_score(
+        rows.score, rows.labels, FOLDS, seed, "recal folds", units=rows.units, most=most, weight=rows.weight
+    )
     nothing, everything = np.zeros(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
     return [
         Split(*(np.isin(np.arange(len(batch)), counted[side]) for side in split))
@@ -326,8 +328,7 @@ def _reproducible(device: str) -> Iterator[torch.device]:
 def first_mixing(graph: Graph, values: FloatArray, scheme: Scheme) -> FloatArray:
     """The input of the hidden layer: a row for each row, or for each group where all of its rows see the same."""
     if isinstance(graph, Cliques) and scheme.loops:
-        mean: FloatArray = graph.sums(values) / np.maximum(graph.size, 1.0)[:, None]
-        return mean
+        return graph.sums(values) / np.maximum(graph.size, 1.0)[:, None]
     return graph.spread(values, scheme)
 
 

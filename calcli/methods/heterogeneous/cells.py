@@ -131,7 +131,7 @@ def in_order(target: FloatArray, rows: Batch) -> FloatArray:
     Which child of a node is the left one follows from the first target, and chance goes by the place of a node: trees
     would else depend on which class is the positive one.
     """
-    order = class_order(rows.score)
+    order = class_order(rows.score, rows.weight)
     return ordered(target, order) if rows.classes > 2 else ordered(target[:, 0], order)[:, None]
 
 

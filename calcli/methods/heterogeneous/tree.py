@@ -34,7 +34,7 @@ class Tree:
     """For each node the codes that go left."""
 
     depth: IntArray
-    """Of each node; 0 for the root."""
+    """The depth of each node; 0 for the root."""
 
     def check(self, coding: Coding) -> None:
         """Raise a `ValueError` where this is no tree for such codes."""

@@ -212,7 +212,7 @@ def chosen(
     """The best setting by cross-validation; `score` is the rows' own, before any calibration."""
     # A sample of many rows, with leaves of the same share of them.
     if len(rows) > MOST_ROWS:
-        part = share_by_score(score, MOST_ROWS / len(rows), search.seed, "mbct/sample")
+        part = share_by_score(score, rows.weights, MOST_ROWS / len(rows), search.seed, "mbct/sample")
         rows, score = rows.take(part), score[part]
         search = replace(search, share=search.share * float(part.mean()))
         units = None if units is None else units.take(part)
@@ -276,10 +276,12 @@ def _splits(score: FloatArray, rows: Rows, seed: int, units: SamplingUnits | Non
     """Rows to fit on and held-out rows. Equal rows, and those of a unit, are on one side."""
     most = FOLDS if len(rows) <= CROSS_VALIDATED_ROWS else 1
     if most == 1 and units is None:
-        test = share_by_score(score, 1 / FOLDS, seed, "mbct")
+        test = share_by_score(score, rows.weights, 1 / FOLDS, seed, "mbct")
         return [split for split in [Split(~test, test)] if split.both]
     features = rows.codes[:, :-1].T.astype(np.float64)  # the last is that of the score
-    return splits_by_score(score, rows.label.astype(np.int64), FOLDS, seed, "mbct", [*features], units, most)
+    return splits_by_score(
+        score, rows.label.astype(np.int64), FOLDS, seed, "mbct", [*features], units, most, rows.weights
+    )
 
 
 def _loss_curve(train: Rows, test: Rows, growth: Growth, search: Search, unit: IntArray | None = None) -> Curve:

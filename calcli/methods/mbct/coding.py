@@ -133,7 +133,7 @@ def learn_codes(
         if name is None:
             if score_by == "mass":
                 # Rows of one score are in the same bin whichever class is the positive one.
-                score, rank = in_class_order(batch.score)
+                score, rank = in_class_order(batch.score, batch.weight)
                 low, high = quantile_gaps(score, batch.weight, score_bins)
                 low, high = (-high[::-1], -low[::-1]) if rank[0] else (low, high)
                 # Few digits as probabilities, where these can be told apart.

@@ -287,7 +287,7 @@ def sections(coder: Coder, forest: Forest, *, start: str, alpha: float, loss: st
             depth[child] = depth[node] + 1
     names = [coder.features[feature].name or "score" for feature in forest.feature[inner]]
     gain = forest.mass[inner] * (forest.local[inner] - forest.split[inner])
-    what = f"the fall of the split loss ({loss}) over the rows of the nodes"
+    what = f"what all splits take off the split loss ({loss})"
     features = importance_section(names, depth[inner], gain, what)
     tree = (_first_tree(forest, words),) if len(forest) else ()
     return (features, *tree, _rules(forest, paths, start, alpha), _splits(forest, paths, names, gain, loss))
@@ -319,7 +319,7 @@ def _first_tree(forest: Forest, words: Sequence[str]) -> Section:
                 None,
             )
 
-    note = "The first tree: the branches of a node stand below it, those of most rows first; leaves have a pattern."
+    note = "The branches of a node stand below it, those of most rows first; leaves have a pattern."
     columns = ("node", "rows", "label rate", "pattern")
     return Section("first tree", columns, tuple(lines(0, 0, None)), note, brief=tuple(lines(0, 0, DRAWN_BRANCHES)))
 
@@ -388,7 +388,7 @@ def _splits(forest: Forest, paths: list[str], names: Sequence[str], gain: FloatA
                 *(value if math.isfinite(value) else None for value in losses),
             )
         )
-    what = "how much the log-loss per row changes at least" if loss == "nll" else loss
+    what = "by how much at least the log-loss per row has changed" if loss == "nll" else f"the {loss}"
     columns = ("tree", "at", "split by", "branches", "before", "after", "all rows")
-    note = f"Losses of the node's rows before and after, and of all rows: {what}."
+    note = f"Before, after: {what}, of the node's rows before and after the split; all rows: of all rows after it."
     return Section("splits", columns, tuple(rows), note, tuple(np.nan_to_num(gain).tolist()))

@@ -205,7 +205,7 @@ def importance_section(names: Sequence[str], depth: IntArray, gain: FloatArray, 
     counts = np.bincount(place, minlength=len(found))
     rows = tuple((str(found[at]), int(counts[at]), float(share[at].sum()), *share[at].tolist()) for at in order)
     columns = ("feature", "splits", "importance", *(f"level {level}" for level in range(1, levels + 1)))
-    note = f"Importance, in all and by level below the root: the share of {what}, in percent."
+    note = f"Importance: the share of {what}, in percent, in all and by level of the tree."
     return Section("features", columns, rows, note)
 
 

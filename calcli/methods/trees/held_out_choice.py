@@ -60,7 +60,7 @@ def _keys(batch: Batch, seed: int) -> Iterator[NDArray[np.uint64]]:
     """Two numbers of 64 bits for each row: equal rows, equal keys, in whatever order the features, levels and classes
     are. The first ones tell rows apart, the second put them in order.
     """
-    score, rank = in_class_order(batch.score)
+    score, rank = in_class_order(batch.score, batch.weight)
     beside = [] if batch.label is None else [rank[batch.label].astype(np.float64)]
     beside += [] if batch.units is None else [batch.units.rank.astype(np.float64)]
     features = [_hashable(batch.features[name]) for name in sorted(batch.features)]
@@ -90,7 +90,7 @@ def held_out_splits(rows: Batch) -> list[Split]:
     if rows.units is not None:
         return splits_of_units(rows.units, FOLDS, stream(0, "units of trees"), most)
     fold = np.empty(len(rows), dtype=np.int64)
-    _, rank = in_class_order(rows.score)
+    _, rank = in_class_order(rows.score, rows.weight)
     fold[np.argsort(rank[rows.labels], kind="stable")] = np.arange(len(rows)) % FOLDS
     return in_turn(fold, most)
 

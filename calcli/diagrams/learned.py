@@ -1,13 +1,20 @@
-"""Pictures of numbers with intervals, such as the effects of the values of features: names as dots, bins as a line."""
+"""Pictures of what a calibrator has learned: numbers with their intervals, and the contributions of features, by shap.
+
+Numbers with intervals are such as the effects of the values of features: names as dots, bins as a line.
+"""
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from calcli.batch import FloatArray
 from calcli.diagrams.canvas import shortened
-from calcli.diagrams.image import DARK, LIGHT, LINES, MIDDLE, Format, saved
+from calcli.diagrams.image import DARK, LIGHT, LINES, MIDDLE, NO_DATE, Format, saved
 from calcli.methods.base import Intervals
 
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ LINED = 9
 """Ordered numbers from this many on are a line."""
 
 
-def render(pictures: Sequence[Intervals], form: Format) -> bytes:
+def render_intervals(pictures: Sequence[Intervals], form: Format) -> bytes:
     """All pictures in one file, two beside each other."""
     return saved(lambda: _figure(pictures), form)
 
@@ -85,3 +92,41 @@ def _line(plot: Axes, shown: Intervals) -> None:
     plot.set_xlim(edges[0], edges[-1])
     plot.grid(axis="y", color=LIGHT, linewidth=0.8)
     plot.set_ylabel(shown.unit, parse_math=False)
+
+
+MOST_COLUMNS = 15
+"""The most columns that have a line of their own in a picture of contributions."""
+
+
+def render_contributions(
+    names: Sequence[str], data: Sequence[Sequence[object]], base: float, values: FloatArray, title: str, form: Format
+) -> bytes:
+    """Contributions by shap, as a file: a waterfall of one row, or a swarm of many rows for each column."""
+    import matplotlib as mpl
+    import shap
+    from matplotlib import pyplot
+
+    shown: Any = np.array([list(row) for row in data], dtype=object)
+    before, state = mpl.get_backend(), np.random.get_state()
+    pyplot.switch_backend("agg")
+    np.random.seed(0)  # shap draws by this one where the points of a swarm lie
+    try:
+        with mpl.rc_context():
+            mpl.rcdefaults()
+            mpl.rc("svg", hashsalt="calcli")
+            found = shap.Explanation(values, np.full(len(values), base), shown, feature_names=list(names))
+            if len(values) == 1:
+                shap.plots.waterfall(found[0], max_display=MOST_COLUMNS, show=False)
+            else:
+                shap.plots.beeswarm(
+                    found, max_display=MOST_COLUMNS, show=False, plot_size=(9, 0.45 * min(len(names), MOST_COLUMNS) + 2)
+                )
+                pyplot.xlabel("what the column adds to the log-odds")
+            pyplot.title(title, loc="left", fontsize=11, pad=24 if len(values) == 1 else 6)
+            stream = io.BytesIO()
+            pyplot.gcf().savefig(stream, format=form, metadata=NO_DATE[form], bbox_inches="tight", dpi=160)
+            pyplot.close()
+    finally:
+        pyplot.switch_backend(before)
+        np.random.set_state(state)
+    return stream.getvalue()
