@@ -145,7 +145,7 @@ def _below(threshold: float) -> str:
 
 def spellings(groups: Sequence[str]) -> list[tuple[str, ...]]:
     """The texts that stand for each group: a later table may have whole numbers as floats, which end with .0."""
-    found = []
+    found: list[tuple[str, ...]] = []
     for name in groups:
         number = name.removesuffix(".0")
         whole = number.isascii() and number.removeprefix("-").isdecimal()
