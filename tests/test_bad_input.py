@@ -6,6 +6,7 @@ import io
 import math
 import os
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,7 @@ CASES: dict[str, tuple[int, str, pl.DataFrame | bytes, str]] = {
         FIT.replace("bad", "hdfs://host/t"),
     ),
     "more classes than columns": (3, "4 classes, but 3 columns", THREE, f"{FIT} --classes a,b,c,d"),
+    "a list of names with a line break": (2, "line break; put .* in double quotes", ROWS, f"{FIT} --features 'a\nb'"),
     "a method with a typo": (2, "did you mean 'platt'", ROWS, FIT.replace("platt", "plat")),
     "an artifact that is not there": (4, "no artifact nowhere.platt", ROWS, "apply nowhere.platt bad.parquet -o o.csv"),
 }
@@ -90,7 +92,7 @@ def test_it_ends_with_one_line_and_leaves_nothing(
     else:
         Path("bad.csv" if arguments == OF_CSV else "bad.parquet").write_bytes(content)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert main(arguments.split()) == code
+    assert main(shlex.split(arguments)) == code
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1, said.err

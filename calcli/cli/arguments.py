@@ -236,7 +236,10 @@ def names(text: str | None) -> tuple[str, ...] | None:
         return None
     import csv
 
-    cells = next(csv.reader([text], skipinitialspace=True), [])
+    try:
+        cells = next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error:
+        raise UsageError(f"{text!r} has a line break; put the name that has it in double quotes") from None
     return tuple(cell.strip() for cell in cells if cell.strip())
 
 

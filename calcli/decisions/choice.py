@@ -19,7 +19,7 @@ from calcli.decisions.conformal import PredictionSets, SetScore, of_classes
 from calcli.decisions.costs import CostRule, Costs, cross_fitted, least_expected
 from calcli.decisions.goal import Choice, DecisionGoal, Means, Option, decision_splits, with_confidence
 from calcli.decisions.measure import Rows, class_costs, class_numbers, of_class, rates_of, set_numbers, share_of
-from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule, likeliest
+from calcli.decisions.policy import ClassRule, MatrixRule, Policy, SetRule, ThresholdRule, group_name, likeliest
 from calcli.decisions.target_choice import Certified, by_budget, by_group, by_merit, by_target
 from calcli.decisions.targets import NEVER, Mask, Target
 from calcli.errors import DataError, UsageError
@@ -393,7 +393,7 @@ def _by_sets(goal: DecisionGoal, rows: Rows, seed: int) -> Choice:
         options.append(Option(score, None, set_numbers(rows, members)))
         if score == goal.set_score:
             if rows.group is not None:
-                options += _set_parts(goal.by, rows.group, rows.groups, rows, members)
+                options += _set_parts(goal.by, rows.group, tuple(map(group_name, rows.groups)), rows, members)
             if goal.by_class:
                 options += _set_parts("class", rows.label, rows.classes, rows, members)
     each = [*([] if goal.by is None else [goal.by]), *(["class"] if goal.by_class else [])]

@@ -9,7 +9,17 @@ from collections.abc import Sequence
 
 from calcli import expressions as terms
 from calcli.decisions.conformal import SLACK, Thresholds
-from calcli.decisions.policy import DECISION, ENDS, AnyRule, ClassRule, GroupRule, IntervalRule, MatrixRule, SetRule
+from calcli.decisions.policy import (
+    DECISION,
+    ENDS,
+    AnyRule,
+    ClassRule,
+    GroupRule,
+    IntervalRule,
+    MatrixRule,
+    SetRule,
+    spellings,
+)
 from calcli.errors import UsageError
 from calcli.expressions import MOST, Among, Condition, Every, Input, Missing, Some, Term, Terms
 
@@ -86,7 +96,8 @@ def _thresholds(found: Thresholds, column: str | None, groups: Sequence[str], sl
 def _of_group(column: str, groups: Sequence[str], values: Sequence[Term], unseen: Term) -> Term:
     group = Input(column, "category")
     tests: list[Condition] = [
-        Some((Missing(group), Among(group, ("",)))) if name == "" else Among(group, (name,)) for name in groups
+        Some((Missing(group), Among(group, texts))) if texts == ("",) else Among(group, texts)
+        for texts in spellings(groups)
     ]
     return terms.Choice(tuple(zip(tests, values, strict=True)), unseen)
 

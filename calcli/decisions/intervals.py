@@ -11,7 +11,7 @@ from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits, taken
 from calcli.decisions.conformal import PredictionIntervals
 from calcli.decisions.goal import Choice, DecisionGoal, Option, decision_splits, with_confidence
 from calcli.decisions.measure import Number, Promised, Rows, coverage, share_of
-from calcli.decisions.policy import IntervalRule
+from calcli.decisions.policy import IntervalRule, group_name
 from calcli.decisions.targets import Mask
 
 
@@ -94,7 +94,7 @@ def choose_intervals(goal: DecisionGoal, rows: Amounts, groups: tuple[str, ...],
             for place, group in enumerate(groups):
                 part = rows.group == place
                 numbers = interval_numbers(rows.taken(part), lo[part], hi[part])
-                options.append(Option(f"  {goal.by} {group}", None, numbers))
+                options.append(Option(f"  {goal.by} {group_name(group)}", None, numbers))
     rule = IntervalRule(
         fitted(rows), *goal.predicted, goal.spread or goal.variance, goal.variance is not None, goal.by, groups
     )

@@ -143,6 +143,17 @@ def _below(threshold: float) -> str:
     return "no probability is enough" if threshold == NEVER else f"probability < {shown(threshold)}"
 
 
+def spellings(groups: Sequence[str]) -> list[tuple[str, ...]]:
+    """The texts that stand for each group: a later table may have whole numbers as floats, which end with .0."""
+    found = []
+    for name in groups:
+        number = name.removesuffix(".0")
+        whole = number.isascii() and number.removeprefix("-").isdecimal()
+        other = number if number != name else f"{name}.0"
+        found.append((name, other) if whole and other not in groups else (name,))
+    return found
+
+
 def group_name(name: str) -> str:
     """A group in messages."""
     return name or "null"

@@ -23,6 +23,7 @@ from calcli.decisions.policy import (
     MatrixRule,
     Policy,
     SetRule,
+    spellings,
 )
 from calcli.export.document import table_inputs
 from calcli.expressions import Term, choose
@@ -141,7 +142,7 @@ def gives_sets(rule: AnyRule) -> bool:
 
 def codes(values: pl.Series, groups: Sequence[str]) -> IntArray:
     """The place of each row's value among the groups, of which the empty text stands for none; -1 for a new one."""
-    places = dict(zip(groups, range(len(groups)), strict=True))
+    places = {text: place for place, texts in enumerate(spellings(groups)) for text in texts}
     return values.cast(pl.String).fill_null("").replace_strict(places, default=-1, return_dtype=pl.Int64).to_numpy()
 
 

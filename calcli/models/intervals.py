@@ -151,8 +151,7 @@ class AmountDecider(Decider):
     def rows(self, loaded: Loaded, seed: int) -> AmountRows:
         goal, group, names = self.goal, None, tuple[str, ...]()
         if goal.by is not None:
-            found, group = groups_of_new_rows(loaded, goal.by, loaded.binding.label)
-            names = tuple("" if name is None else name for name in found)
+            names, group = groups_of_new_rows(loaded, goal.by, loaded.binding.label)
         columns = (*goal.predicted, goal.spread or goal.variance)
         amounts = Amounts.of(loaded.batch, *columns, squared=goal.variance is not None, group=group)
         if not amounts.known.all():

@@ -134,8 +134,7 @@ def rows_of(loaded: Loaded, prob: FloatArray, ask: DecisionGoal) -> Rows:
     batch, group = loaded.batch, None
     names: tuple[str, ...] = ()
     if ask.by is not None:
-        found, group = groups_of_new_rows(loaded, ask.by, loaded.binding.label)
-        names = tuple("" if name is None else name for name in found)
+        names, group = groups_of_new_rows(loaded, ask.by, loaded.binding.label)
     classes = class_names(loaded.binding)
     return Rows(prob, batch.labels, batch.weight, batch.units, costs, uncertainty, group, names, classes)
 

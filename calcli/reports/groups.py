@@ -106,11 +106,14 @@ def groups(rows: TableRows, column: str) -> tuple[tuple[str | None, ...], IntArr
     return group_names(distinct), group_codes(values, distinct)
 
 
-def groups_of_new_rows(rows: TableRows, column: str, label: str | None) -> tuple[tuple[str | None, ...], IntArray]:
-    """As `groups`, of a column that the rows of a later table have too."""
+def groups_of_new_rows(rows: TableRows, column: str, label: str | None) -> tuple[tuple[str, ...], IntArray]:
+    """As `groups`, of a column that the rows of a later table have too; the empty text stands for no value."""
     if column == label:
         raise UsageError(f"--by {column} is the label, which new rows do not have", hint="name another column")
-    return groups(rows, column)
+    found, codes = groups(rows, column)
+    texts = [name or "" for name in found]
+    names = [*dict.fromkeys(filter(None, texts)), *[""] * ("" in texts)]
+    return tuple(names), np.array([names.index(text) for text in texts], dtype=np.int64)[codes]
 
 
 def distinct_groups(values: pl.Series, column: str) -> pl.Series:

@@ -12,23 +12,15 @@ from calcli.models.cluster import Columns, CopyRequest
 from calcli.models.requests import FitRequest
 from calcli.models.stream import ColumnAdder, RowsWritten, kept_columns
 from calcli.spark.columns import check_row_by_row, write_with_added
-from calcli.spark.engine import SparkTable, spark_table
+from calcli.spark.engine import spark_table as table_of
 from calcli.spark.fit import checked
 from calcli.spark.fit import fit as fit_from_sums
 from calcli.spark.sample import sampled_table
 from calcli.spark.session import example_rows, read_table, spark_session
-from calcli.tables.request import EngineRequest, check_parquet, paths_of
+from calcli.tables.request import check_parquet, paths_of
 from calcli.tables.source import Source, open_source
 
 __all__ = ["copy_with", "fit_from_sums", "fitting", "sampled_table", "table_of"]
-
-
-@contextmanager
-def table_of(request: EngineRequest, *, keep_going: bool) -> Iterator[SparkTable]:
-    """The table of a request, over which passes run."""
-    paths = paths_of(request.data, request.input_format, request.delimiter)
-    with spark_table(paths, request.master, keep_going=keep_going) as table:
-        yield table
 
 
 @contextmanager
@@ -44,7 +36,7 @@ def copy_with(
 ) -> tuple[Columns, RowsWritten]:
     """The columns that are added to a dataset of Parquet files, and the rows that were written."""
     check_row_by_row(model)
-    paths = paths_of(request.data, request.input_format, request.delimiter)
+    paths = paths_of(request)
     check_parquet(request.output_format, "--output-format")
     if request.output is None or str(request.output) == "-":
         raise UsageError("--engine spark writes a directory", hint="name it with -o DIR")

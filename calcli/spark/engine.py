@@ -43,6 +43,7 @@ from calcli.tables.binding import with_scale
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.labels import MOST, label_column
 from calcli.tables.passes import Pass, Passed, add_up
+from calcli.tables.request import EngineRequest, paths_of
 from calcli.tables.source import Source
 from calcli.tables.weights import WeightSums
 
@@ -133,9 +134,10 @@ class SparkTable:
 
 
 @contextmanager
-def spark_table(paths: Sequence[str], master: str | None, *, keep_going: bool = False) -> Iterator[SparkTable]:
-    """The table at these paths, in a session."""
-    with spark_session(master) as session:
+def spark_table(request: EngineRequest, *, keep_going: bool = False) -> Iterator[SparkTable]:
+    """The table of a request, in a session; over it passes run."""
+    paths = paths_of(request)
+    with spark_session(request.master) as session:
         yield SparkTable(read_table(session, paths), ", ".join(paths), keep_going)
 
 

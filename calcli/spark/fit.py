@@ -49,25 +49,26 @@ from calcli.tables.binding_types import Binding
 from calcli.tables.request import paths_of
 
 
-def checked(request: FitRequest) -> tuple[tuple[str, ...], Path | Url]:
-    """The paths of the table and of the artifact; an impossible request is refused before Spark is started."""
+def checked(request: FitRequest) -> Path | Url:
+    """The path of the artifact; an impossible request is refused before Spark is started."""
     if request.output is None:
         raise UsageError("with --engine spark the artifact must be named", hint=f"try: -o NAME.{request.method}")
     refuse_auto_bins(request.options)
     target = folder(request.output)
     store.check_target(target)
-    return tuple(paths_of(request.data, request.input_format, request.delimiter)), target
+    paths_of(request)
+    return target
 
 
 def fit(request: FitRequest, listener: Listener) -> FitResult | None:
     """Fit a calibrator from sums, measure it on held-out rows, and keep it; None where it is no method of sums."""
-    (chosen, guard), (paths, target) = request.check(), checked(request)
+    (chosen, guard), target = request.check(), checked(request)
     rows_needed = request.sample or request.resample_by or request.order_by
     if rows_needed or request.method == AUTO or catalog.find(request.method).sums == "no":
         return None
     spec = catalog.find(request.method)
     params = request.resolve(spec)
-    with spark_table(paths, request.master, keep_going=request.bad_rows == "null") as table:
+    with spark_table(request, keep_going=request.bad_rows == "null") as table:
         # The columns, and the fold of each row: a hash of its features and score, so that copies of a row are in one.
         example = table.example(request.flags)
         binding = bind(example, request.flags, features=False)

@@ -35,7 +35,7 @@ from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags
 from calcli.tables.checks import Count
 from calcli.tables.load import Loaded
-from calcli.tables.request import BadRows, paths_of
+from calcli.tables.request import BadRows
 from calcli.tables.source import Source
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def sampled_table(
         The largest number of rows where the request names none.
     """
     refuse_auto_bins(request.options)
-    with spark_table(paths_of(request.data, request.input_format, request.delimiter), request.master) as whole:
+    with spark_table(request) as whole:
         from pyspark.sql import functions  # it is there
 
         # Columns that are ignored have a name, but no values that would have to be drawn.

@@ -112,13 +112,14 @@ def open_table(request: TableRequest, *, last: int | None = None) -> Source:
     return open_source(request.data, format=request.input_format, delimiter=request.delimiter, last=last)
 
 
-def paths_of(data: Data, input_format: str | None, delimiter: str | None) -> list[str]:
+def paths_of(request: TableRequest) -> list[str]:
     """The paths of a table that Spark can read."""
+    data = request.data
     given = [data] if isinstance(data, str | os.PathLike) else data
     if not isinstance(given, Sequence) or any(str(path) == "-" or isinstance(place(path), Database) for path in given):
         raise UsageError(f"--engine spark reads directories and files of Parquet, or a table by name: {TABLE}db.scores")
-    check_parquet(input_format, "--input-format")
-    if delimiter is not None:
+    check_parquet(request.input_format, "--input-format")
+    if request.delimiter is not None:
         raise UsageError("--engine spark reads Parquet, which has no delimiter", hint="leave out --delimiter")
     paths = [str(path) for path in given]
     if len(paths) > 1 and any(path.startswith(TABLE) for path in paths):

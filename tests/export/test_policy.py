@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,15 @@ def test_sql_decides_by_group(fitted: Path) -> None:
     assert duckdb.sql(export(ExportRequest("p", check=50))).fetchall() == []
 
 
+def test_sql_finds_groups_of_numbers(fitted: Path) -> None:
+    calcli.decide(sites(clicks(seed=1), [1, 2, None]), artifact="m", output="p", target="fpr <= 0.2", by="site")
+    for numbers in ([1, 2, 3, None], [1.0, 2.0, 2.5, None]):
+        table = sites(clicks(300, seed=2), numbers)
+        expected = applied("p", table)["decision"]
+        assert in_duckdb(table, ExportRequest("p"))["decision"].to_list() == expected.cast(pl.Float64).to_list()
+    assert duckdb.sql(export(ExportRequest("p", check=50))).fetchall() == []
+
+
 def test_onnx_decides_too(fitted: Path) -> None:
     """`export_onnx` runs the model beside `apply` before it gives it."""
     pytest.importorskip("onnxruntime")
@@ -74,7 +83,7 @@ OF_CLASSES: dict[str, dict[str, Any]] = {
 }
 
 
-def sites(table: pl.DataFrame, names: list[str | None]) -> pl.DataFrame:
+def sites(table: pl.DataFrame, names: Sequence[str | float | None]) -> pl.DataFrame:
     """The table with a group of each row, and a number that is not always known."""
     rows = len(table)
     known = pl.Series([None if place % 11 == 0 else place % 7 / 7 for place in range(rows)])

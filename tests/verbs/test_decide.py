@@ -116,6 +116,29 @@ def test_a_promise_to_each_group_is_tested_night_after_night(fitted: Path) -> No
     assert report.to_json()["decisions"][0]["promise"]["target"] == "precision >= 0.5 in each city"
 
 
+@pytest.mark.parametrize("dtype", [pl.Int64, pl.Float64])
+def test_a_group_of_numbers_is_found_in_any_type(fitted: Path, dtype: pl.DataType) -> None:
+    """As pandas makes floats of integers where one is missing."""
+    table = pl.read_parquet(VALID).with_columns(site=(pl.int_range(pl.len()) % 3).cast(dtype))
+    decide(DecideRequest(table, artifact="m", target="fpr <= 0.3", by="site", output="p"))
+    rows = fresh()[0].with_columns(site=pl.int_range(pl.len()) % 4)
+    of_types = [decided("p", rows.with_columns(pl.col("site").cast(kind))) for kind in (pl.Int8, pl.Float32, pl.String)]
+    assert len({tuple(out["decision"]) for out in of_types}) == 1
+    reasons = of_types[0].filter(pl.col("site") < 3)["decision_reason"]
+    assert not reasons.str.contains("another").any()
+
+
+def test_an_empty_text_is_the_group_without_a_value(fitted: Path) -> None:
+    """It is so in CSV; two groups of one name would decide by the threshold of one of them."""
+    kinds = [["x", "", None, "y"], ["x", None, None, "y"]]
+    tables = [pl.read_parquet(VALID).with_columns(site=pl.Series(names * 750)) for names in kinds]
+    for name, table in zip("ab", tables, strict=True):
+        decide(DecideRequest(table, artifact="m", target="fpr <= 0.3", by="site", output=name))
+    first, second = (calcli.load(name).policy.rule for name in "ab")
+    assert first == second
+    assert first.groups == ("x", "y", "")
+
+
 def test_the_label_is_no_group_of_new_rows(fitted: Path) -> None:
     for options in ({"target": "fpr <= 0.5"}, {"sets": 0.9}):
         with pytest.raises(UsageError, match="--by label is the label, which new rows do not have"):

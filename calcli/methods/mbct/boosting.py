@@ -9,9 +9,9 @@ and the scores are left as they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -60,6 +60,9 @@ MOST_ROWS = 300_000
 """Where there are more rows, a sample is used. Of six million rows, a million choose no better: the same shrinkage, and
 a few trees more or less where the loss is flat."""
 
+MOST_NODES = 1 << 15
+"""The trees of a trial are kept up to so many nodes, 5 MB."""
+
 LOSS, CHANGE, SQUARE = 0, 1, 2
 """Sums over held-out rows: of w loss, of w d and of w d^2, with d the loss less that without trees."""
 
@@ -74,10 +77,14 @@ def boosted(rows: TreeRows, growth: Growth) -> Iterator[Tree]:
 
 def fit_trees(rows: TreeRows, growth: Growth, most: int) -> list[Tree]:
     """Up to `most` trees, as long as each lowers the loss of the rows that it was grown on."""
-    trees: list[Tree] = []
     before = rows.loss()
-    for tree in islice(boosted(rows, growth), most):
-        after = rows.loss()
+    return lasting(before, ((tree, rows.loss()) for tree in boosted(rows, growth)), most)
+
+
+def lasting(before: float, grown: Iterable[tuple[Tree, float]], most: int) -> list[Tree]:
+    """Up to `most` trees, as long as the loss after each is lower than before it."""
+    trees: list[Tree] = []
+    for tree, after in islice(grown, most):
         if not after < before:
             break
         trees.append(tree)
@@ -153,6 +160,20 @@ class Search:
     """The greatest depth that is tried; each only if the one before it was better than those before."""
 
 
+class Curve(NamedTuple):
+    """What trees make of held-out rows, one tree after the other."""
+
+    sums: FloatArray
+    """Over the held-out rows after 0, 1, .. trees: `LOSS`, `CHANGE` and `SQUARE`."""
+
+    growth: Growth
+    losses: list[float]
+    """Of the rows that the trees were grown on, after 0, 1, .. trees."""
+
+    trees: list[Tree]
+    """The first ones: so many that they have `MOST_NODES` nodes."""
+
+
 class Setting(NamedTuple):
     """The place of the best candidate, the depth and the number of its trees."""
 
@@ -171,7 +192,7 @@ class Trial:
     search: Search
     unit: IntArray | None
 
-    def curve(self, place: int, depth: int) -> FloatArray:
+    def curve(self, place: int, depth: int) -> Curve:
         growth = self.candidates[place]
         on_a_share = replace(growth, depth=depth, min_weight=max(1.0, self.search.share * growth.min_weight))
         train, test = self.split
@@ -208,7 +229,7 @@ class Trials:
 
     def __init__(self, trials: Sequence[Trial]) -> None:
         self._trials, self._worth = trials, [trial.worth for trial in trials]
-        self._curves: dict[tuple[int, int, int], FloatArray] = {}
+        self._curves: dict[tuple[int, int, int], Curve] = {}
 
     def best(self, without: int | None = None) -> Setting:
         """The setting of the least bound by all trials, or all but one; no trees if no bound is below 0.
@@ -234,11 +255,19 @@ class Trials:
         self._curves.update(zip(todo, on_threads(self._curve, todo), strict=True))
         worth, best = sum(self._worth[index] for index in judges), (0.0, Setting(places[0], depth, 0))
         for place in places:
-            bound = _upper_bound([self._curves[place, depth, index] for index in judges], worth)
+            bound = _upper_bound([self._curves[place, depth, index].sums for index in judges], worth)
             best = min(best, (float(bound.min()), Setting(place, depth, int(bound.argmin()))))
         return best
 
-    def _curve(self, key: tuple[int, int, int]) -> FloatArray:
+    def grown(self, index: int, setting: Setting, growth: Growth) -> list[Tree] | None:
+        """The trees of a setting that `fit_trees` would grow on the rows of a trial, if all are there."""
+        curve = self._curves.get((setting.place, setting.depth, index))
+        if curve is None or curve.growth != growth or len(curve.trees) < setting.trees:
+            return None
+        before, *after = curve.losses
+        return lasting(before, zip(curve.trees, after, strict=False), setting.trees)
+
+    def _curve(self, key: tuple[int, int, int]) -> Curve:
         place, depth, index = key
         return self._trials[index].curve(place, depth)
 
@@ -255,8 +284,8 @@ def _splits(score: FloatArray, rows: Rows, seed: int, units: SamplingUnits | Non
     )
 
 
-def _loss_curve(train: Rows, test: Rows, growth: Growth, search: Search, unit: IntArray | None = None) -> FloatArray:
-    """Sums over the test rows after 0, 1, .. trees grown on the others: `LOSS`, `CHANGE` and `SQUARE`.
+def _loss_curve(train: Rows, test: Rows, growth: Growth, search: Search, unit: IntArray | None = None) -> Curve:
+    """The curve of trees that are grown on some rows, over the test rows.
 
     Where the `unit` of each row is given, sums over units are squared.
     """
@@ -267,22 +296,32 @@ def _loss_curve(train: Rows, test: Rows, growth: Growth, search: Search, unit: I
     predict.row_losses(score, label, link, loss)
     before = loss.copy()
     curve = [(float(weight @ loss), 0.0, 0.0)]
-    # Tree after tree, until a tree is a mere root or the loss has not fallen for long.
-    lowest = 0
+    # Tree after tree, until a tree is a mere root or the loss has not fallen for long. As many trees are applied
+    # together as must grow before that can be.
+    lowest = nodes = 0
     buffers = Buffers(train, search.offsets, growth, search.seed)
-    for tree in islice(boosted(buffers, growth), search.most):
-        if len(tree) == 1:
+    losses, trees = [buffers.loss()], list[Tree]()
+    growing = islice(takewhile(lambda tree: len(tree) > 1, boosted(buffers, growth)), search.most)
+    while len(curve) <= lowest + PATIENCE:
+        new = list[Tree]()
+        for tree in islice(growing, lowest + PATIENCE + 1 - len(curve)):
+            new.append(tree)
+            nodes += len(tree)
+            if nodes <= MOST_NODES:
+                trees.append(tree)
+                losses.append(buffers.loss())
+        if not new:
             break
-        Forest.of([tree], link, growth.rate, average=search.average).calibrate(codes, score)
-        predict.row_losses(score, label, link, loss)
-        change = loss - before
-        square = weight @ change**2 if unit is None else np.square(np.bincount(unit, weight * change)).sum()
-        curve.append((float(weight @ loss), float(weight @ change), float(square)))
-        if curve[-1][LOSS] < curve[lowest][LOSS]:
-            lowest = len(curve) - 1
-        if len(curve) - lowest > PATIENCE:
-            break
-    return np.array(curve)
+        forest = Forest.of(new, link, growth.rate, average=search.average)
+        for place in range(len(new)):
+            forest.calibrate(codes, score, only=place)
+            predict.row_losses(score, label, link, loss)
+            change = loss - before
+            square = weight @ change**2 if unit is None else np.square(np.bincount(unit, weight * change)).sum()
+            curve.append((float(weight @ loss), float(weight @ change), float(square)))
+            if curve[-1][LOSS] < curve[lowest][LOSS]:
+                lowest = len(curve) - 1
+    return Curve(np.array(curve), growth, losses, trees)
 
 
 def _upper_bound(curves: Sequence[FloatArray], worth: float) -> FloatArray:

@@ -83,8 +83,9 @@ class Buffers:
         self._leaves[self._here].append(self._level)
         nodes = [Nodes.joined(leaves) for leaves in self._leaves]
         for buffer, leaves in zip(buffers, nodes, strict=True):
-            step = applied(leaves.pattern, link, rate)
-            passes.calibrate_children(buffer, leaves, Children.same(len(leaves)), step, link)
+            if len(leaves):
+                step = applied(leaves.pattern, link, rate)
+                passes.calibrate_children(buffer, leaves, Children.same(len(leaves)), step, link)
         if (last := self._last) is not None:
             step = applied(last.pattern, link, rate)
             passes.calibrate_children(buffers[last.buffer], last.parents, last.children, step, link)
@@ -93,8 +94,8 @@ class Buffers:
         # Bring them together in the one that holds more of them.
         main = int(nodes[1].count.sum() > nodes[0].count.sum())
         self.rows, self._spare = buffers[main], buffers[1 - main]
-        others = nodes[1 - main]
-        passes.move_to_children(self._spare, self.rows, others, Children.same(len(others)), others.start)
+        if len(others := nodes[1 - main]):
+            passes.move_to_children(self._spare, self.rows, others, Children.same(len(others)), others.start)
         self._begin()
 
     def loss(self) -> float:

@@ -139,12 +139,15 @@ class Forest:
         depths = np.maximum.reduceat(depth, self.roots)
         return Walk(self.roots.astype(np.uint32), depths, nodes, children, self.pattern, self.bound)
 
-    def calibrate(self, codes: Codes, score: FloatArray) -> None:
-        """Calibrate rows by all trees; `score` is z for ``odds`` and p for ``linear``, and is changed."""
+    def calibrate(self, codes: Codes, score: FloatArray, *, only: int | None = None) -> None:
+        """Calibrate rows by all trees, or by one; `score` is z for ``odds`` and p for ``linear``, and is changed."""
+        walk = self.walk
+        if only is not None:
+            walk = walk._replace(roots=walk.roots[only : only + 1], depths=walk.depths[only : only + 1])
 
         def work(block: slice) -> None:
             own = np.ascontiguousarray(codes[block])
-            apply_trees(own, score[block], self.link, self.walk, np.empty(STRIDE, dtype=np.uint32))
+            apply_trees(own, score[block], self.link, walk, np.empty(STRIDE, dtype=np.uint32))
 
         on_threads(work, spans(len(score), BLOCK))
 

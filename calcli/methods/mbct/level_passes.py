@@ -8,7 +8,7 @@ add up to the same bits whatever their size: rows in several files or on several
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeVar
 
@@ -98,11 +98,11 @@ class Rows:
 
     def take(self, chosen: Mask | Places | slice) -> Rows:
         """Some of the rows; a slice shares their memory."""
-        return replace(self, words=self.words[chosen])
+        return Rows(self.words[chosen], self.features, self.weighted)
 
     def room(self) -> Rows:
         """A second buffer for as many rows."""
-        return replace(self, words=np.empty_like(self.words))
+        return Rows(np.empty_like(self.words), self.features, self.weighted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -166,14 +166,17 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: S
         ]
     )
 
-    def grown(one: _Coded, rows: Batch, setting: Setting) -> State:
+    def grown(one: _Coded, rows: Batch, setting: Setting, split: int | None) -> State:
         plan = one.plan(setting)
-        buffers = Buffers(one.rows_of(rows), one.coder.offsets, plan.growth, seed)
-        return plan.state(fit_trees(buffers, plan.growth, plan.trees), params)
+        trees = None if split is None else trials.grown(split, setting, plan.growth)
+        if trees is None:
+            buffers = Buffers(one.rows_of(rows), one.coder.offsets, plan.growth, seed)
+            trees = fit_trees(buffers, plan.growth, plan.trees)
+        return plan.state(trees, params)
 
-    todo = [(whole, batch, trials.best())]
+    todo: list[tuple[_Coded, Batch, Setting, int | None]] = [(whole, batch, trials.best(), None)]
     for place, (one, split) in enumerate(zip(coded, splits, strict=True)):
-        todo.append((one, batch.take(split.train), trials.best(without=place)))
+        todo.append((one, batch.take(split.train), trials.best(without=place), place))
     of_all, *of_splits = on_threads(lambda each: grown(*each), todo)
     return Chosen({}, dict(enumerate(of_splits)), of_all)
 
