@@ -109,9 +109,10 @@ def test_evaluate_says_what_rejecting_gains(here: Path, run: Run) -> None:
     code, out, err = run("evaluate", "test.csv", "--with", "train.platt", "--rejection")
     assert (code, err) == (0, "")
     report = json.loads(run("evaluate", "test.csv", "--with", "train.platt", "--rejection", "--format", "json")[1])
-    shown = {line.split()[0]: float(line.split()[2]) for line in out.splitlines() if re.match(r" +\d+%  0\.", line)}
-    rates = {f"{p['x']:.0%}": p["y"] for p in report["curves"]["rejection"] if p["score"] == "train.platt"}
-    assert list(shown) == [f"{share}%" for share in range(0, 100, 10)]
+    rows = [line.split() for line in out.splitlines() if re.match(r" +\d+ %  0\.", line)]
+    shown = {int(row[0]): float(row[3]) for row in rows}
+    rates = {round(100 * p["x"]): p["y"] for p in report["curves"]["rejection"] if p["score"] == "train.platt"}
+    assert list(shown) == list(range(0, 100, 10))
     assert list(shown.values()) == pytest.approx([rates[share] for share in shown], abs=2e-4)  # curves are from cells
     assert "rejected" not in run("evaluate", "test.csv", "--with", "train.platt")[1]
     assert "rejected" not in run("evaluate", "test.csv", "--with", "train.platt", "--html", "report.html")[1]

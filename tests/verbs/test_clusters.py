@@ -252,5 +252,5 @@ def test_rejection_is_in_the_report_and_on_the_screen(clustered: Path, capsys: p
     assert {one["score"] for one in points} == {"raw", "m.ccl"}
     assert main(["evaluate", "test.parquet", "--rejection"]) == 0
     shown = capsys.readouterr().out
-    assert f"0%  {start['y']:.4f}" in shown
+    assert f"0 %  {start['y']:.4f}" in shown
     assert "threshold" in shown
