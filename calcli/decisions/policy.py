@@ -144,13 +144,16 @@ def _below(threshold: float) -> str:
 
 
 def spellings(groups: Sequence[str]) -> list[tuple[str, ...]]:
-    """The texts that stand for each group: a later table may have whole numbers as floats, which end with .0."""
+    """The texts that stand for each group: floats that are whole end with .0, and Python writes True and False."""
     found: list[tuple[str, ...]] = []
     for name in groups:
         number = name.removesuffix(".0")
-        whole = number.isascii() and number.removeprefix("-").isdecimal()
-        other = number if number != name else f"{name}.0"
-        found.append((name, other) if whole and other not in groups else (name,))
+        other = name
+        if number.isascii() and number.removeprefix("-").isdecimal():
+            other = number if number != name else f"{name}.0"
+        elif name.lower() in ("true", "false"):
+            other = name.capitalize() if name == name.lower() else name.lower()
+        found.append((name,) if other in groups else (name, other))
     return found
 
 
