@@ -262,6 +262,12 @@ def fit(
     return FittedMethod(spec, batch.classes, rows, state, sides=sides.only(spec.keeps))
 
 
+def scaled(rows: Batch) -> FittedMethod:
+    """The calibrator of scores alone from which methods that read features start."""
+    spec = catalog.find("platt" if rows.classes == 2 else "sms")
+    return fit(spec, rows.bare, spec.resolve())
+
+
 def fit_each(
     spec: MethodSpec, batch: Batch, groups: Sequence[Group], params: Params, *, seed: int = 0
 ) -> list[FittedMethod | None]:

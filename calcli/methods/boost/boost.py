@@ -22,7 +22,8 @@ from calcli.expressions import Inputs, Terms, total
 from calcli.learners.tree_models import Contributions
 from calcli.methods.base import SETTINGS, Chosen, Params, Section, number
 from calcli.methods.boost.correction import Correction
-from calcli.methods.boost.growing import Boosting, Course, Trial, chosen_rounds, drawn, scaled, telling, trials
+from calcli.methods.boost.growing import Boosting, Course, Trial, chosen_rounds, drawn, telling, trials
+from calcli.methods.calibrator import scaled
 from calcli.methods.trees.held_out_choice import distinct, each_held_out_once, enough, held_out_splits
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.seeded import Split

@@ -12,10 +12,9 @@ import numpy as np
 from calcli.batch import Batch, FloatArray, IntArray
 from calcli.learners import catboost
 from calcli.learners.screening import most_telling
-from calcli.methods import calibrator, catalog
 from calcli.methods.base import SETTINGS, Params, number
 from calcli.methods.boost.correction import Correction, features_of, moved, pool
-from calcli.methods.calibrator import FittedMethod
+from calcli.methods.calibrator import FittedMethod, scaled
 from calcli.methods.trees.held_out_choice import best, distinct
 from calcli.numeric.links import scores
 from calcli.numeric.losses import log_loss
@@ -247,9 +246,3 @@ def _with(rows: Batch, names: Iterable[str]) -> Batch:
 def chosen_rounds(trials: Sequence[Trial]) -> int:
     """The number of rounds of least held-out loss."""
     return EVERY * best([trial.losses for trial in trials], [trial.unseen for trial in trials])
-
-
-def scaled(rows: Batch) -> FittedMethod:
-    """The calibrator that the trees start from."""
-    spec = catalog.find("platt" if rows.classes == 2 else "sms")
-    return calibrator.fit(spec, rows.bare, spec.resolve())

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from calcli import expressions as terms
 from calcli.batch import Batch, FloatArray, IntArray, SideInputs, spans
 from calcli.expressions import Inputs, Number, Term, Terms, Trees
-from calcli.methods import calibrator, catalog
 from calcli.methods.base import READS, Chosen, Params, Section, number
-from calcli.methods.calibrator import FittedMethod, formula_of
+from calcli.methods.calibrator import FittedMethod, formula_of, scaled
 from calcli.methods.effects.coding import Coding, centred_scores, centred_terms, codings_of
 from calcli.methods.forest import growing, kernels
 from calcli.methods.forest.growing import Rows, Tree
@@ -116,12 +115,12 @@ class _Grown:
         """The state of all trees; or of those without a fold, whose rows have no part in what is chosen."""
         fold = self.rows.fold
         if without is None:
-            return self._state(self.trees, _scaled(self.batch), np.ones(len(self.some), dtype=np.bool_))
+            return self._state(self.trees, scaled(self.batch), np.ones(len(self.some), dtype=np.bool_))
         judging = fold[self.some] != without
         if not judging.any():
             judging = ~judging
         unseen = [tree for tree in self.trees if without in tree.unseen]
-        return self._state(unseen, _scaled(self.batch.take(fold != without)), judging)
+        return self._state(unseen, scaled(self.batch.take(fold != without)), judging)
 
     def _state(self, trees: Sequence[Tree], start: FittedMethod, judging: Mask) -> State:
         added, weight = self._mixed(start, judging)
@@ -165,12 +164,6 @@ class _Grown:
         if self.weight is not None and len(rows):
             return mixtures[1 + int(np.argmin([rows.weights @ loss for loss in losses[1:]]))]
         return mixtures[least_loss(losses, rows.weights, rows.together) if len(rows) else 0]
-
-
-def _scaled(rows: Batch) -> FittedMethod:
-    """The calibrator with which the forest is mixed."""
-    spec = catalog.find("platt" if rows.classes == 2 else "sms")
-    return calibrator.fit(spec, rows.bare, spec.resolve())
 
 
 def _held(rates: FloatArray, added: float) -> FloatArray:
