@@ -152,7 +152,7 @@ def spellings(groups: Sequence[str]) -> list[tuple[str, ...]]:
         if number.isascii() and number.removeprefix("-").isdecimal():
             other = number if number != name else f"{name}.0"
         elif name.lower() in ("true", "false"):
-            other = name.lower() if name != name.lower() else name.capitalize()
+            other = name.capitalize() if name == name.lower() else name.lower()
         found.append((name,) if other in groups else (name, other))
     return found
 

@@ -49,9 +49,10 @@ class Observation:
 
     @classmethod
     def from_json(cls, night: dict[str, Any]) -> Observation:
-        lists = ("files", "sha256", "promised_mean", "promised_noise")
+        lists = {name: tuple(night[name]) for name in ("promised_mean", "promised_noise")}
+        texts = {name: tuple(map(str, night[name])) for name in ("files", "sha256")}
         numbers = {name: tuple(map(float, night[name])) for name in ("mean", "noise")}
-        return cls(**night | {name: tuple(night[name]) for name in lists} | numbers)
+        return cls(**night | lists | texts | numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +141,13 @@ def evenly(bets: int) -> FloatArray:
 
 
 def _process(written: dict[str, Any], nights: int, chances: FloatArray) -> EProcess:
-    logs, best, since = (written[name] for name in ("logs", "best", "since"))
-    bets = np.array(logs, float), np.array(best, float), np.array(since, dtype=np.int64)
-    return EProcess(nights, chances, *bets, written.get("waited", 0))
+    logs, best = (np.array(written[name], dtype=float) for name in ("logs", "best"))
+    since, waited = written["since"], written.get("waited", 0)
+    if not logs.shape == best.shape == chances.shape == (len(since),) or not np.isfinite([logs, best]).all():
+        raise ValueError(f"it does not have {len(chances)} bets")
+    if not all(isinstance(night, int) and 0 <= night < 1 << 31 for night in (*since, waited)):
+        raise ValueError("its bets do not begin on a night")
+    return EProcess(nights, chances, logs, best, np.array(since, dtype=np.int64), waited)
 
 
 def _written(process: EProcess) -> dict[str, Any]:

@@ -214,6 +214,18 @@ def test_a_state_that_is_none_is_refused(kept: Path, content: str) -> None:
     assert Path("kept.drift.json").read_text() == content
 
 
+@pytest.mark.parametrize("key", ["logs", "best", "since", "waited"])
+@pytest.mark.parametrize("value", [None, 7, "x", [None], [1e308]])
+def test_a_state_with_other_bets_is_refused(kept: Path, key: str, value: object) -> None:
+    asked(night(100, 1))
+    state = json.loads(Path("kept.drift.json").read_text())
+    if (key, value) != ("waited", 7):
+        state["wealth"][key] = value
+        Path("kept.drift.json").write_text(json.dumps(state))
+        with pytest.raises(UsageError, match=r"kept\.drift\.json is no state of --drift"):
+            asked(night(100, 2))
+
+
 def test_a_state_that_cannot_be_written_is_said(kept: Path) -> None:
     with pytest.raises(FileSystemError):
         asked(night(100, 1), state="train.parquet/x.json")
