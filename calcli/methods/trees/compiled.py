@@ -17,13 +17,10 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+import numba.extending
+from numba.core import cgutils
 
 from calcli.version import VERSION
-
-__all__ = ["cache_directory", "compiled", "intrinsic", "ir", "types"]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -38,6 +35,17 @@ def compiled(function: Function) -> Function:
         return cast(Function, wrap(nogil=True, cache=bool(settings.CACHE_DIR), error_model="numpy")(function))
     finally:
         settings.CACHE_DIR = before
+
+
+types: Any = numba.types
+ir: Any = cast("Any", cgutils).ir
+"""`types`, `ir`: numba's types, and the instructions of LLVM."""
+
+
+def intrinsic(write: Callable[..., object]) -> Callable[..., None]:
+    """The function, for kernels to call, whose instructions `write` writes by itself."""
+    wrap: Any = numba.extending.intrinsic
+    return cast(Callable[..., None], wrap(write))
 
 
 def cache_directory() -> str:

@@ -34,17 +34,11 @@ def clear_table(branch: Table, code: Codes) -> None:
 
 
 @compiled
-def place_of(feature: int, weighted: bool) -> np.uint64:
-    """The place of a code among the 16-bit numbers of a row."""
-    return np.uint64(feature) + np.uint64(9 if weighted else 5)
-
-
-@compiled
 def count_branches(rows: RowArrays, start: int, stop: int, children: Children, branch: Table, counts: Places) -> None:
     """Add the rows of a single node to the counts of its children; `branch` is `Children.table`."""
     fill_table(branch, children.code)
-    codes, last = rows.words.view(np.uint16), np.uint32(len(branch) - 1)
-    place = place_of(children.feature[0], rows.weighted)
+    codes, last, first_code = rows.words.view(np.uint16), np.uint32(len(branch) - 1), 9 if rows.weighted else 5
+    place = np.uint64(children.feature[0] + first_code)
     for row in range(start, stop):
         counts[branch[min(np.uint32(codes[row, place]), last)]] += 1
 
@@ -64,10 +58,10 @@ def scatter_nodes(
     `places` has an entry for each child, where its next row goes, and moves on; `branch` is `Children.table`.
     """
     words, to_words, codes = rows.words, target.words, rows.words.view(np.uint16)
-    last = np.uint32(len(branch) - 1)
+    last, first_code = np.uint32(len(branch) - 1), 9 if rows.weighted else 5
     for node in range(len(starts)):
         first, stop = children.first[node], children.stop[node]
-        place, own = place_of(children.feature[node], rows.weighted), places[first:stop]
+        place, own = np.uint64(children.feature[node] + first_code), places[first:stop]
         fill_table(branch, children.code[first:stop])
         for row in range(starts[node], stops[node]):
             at = branch[min(np.uint32(codes[row, place]), last)]
@@ -112,10 +106,10 @@ def set_branches_of_nodes(
     `patterns` has an entry for each child, and `branch` is `Children.table`.
     """
     steps, last = steps_of(patterns, link), np.uint32(len(branch) - 1)
-    numbers, codes = rows.words.view(np.float64), rows.words.view(np.uint16)
+    numbers, codes, first_code = rows.words.view(np.float64), rows.words.view(np.uint16), 9 if rows.weighted else 5
     for node in range(len(starts)):
         first, stop = children.first[node], children.stop[node]
-        place, own = place_of(children.feature[node], rows.weighted), steps[first:stop]
+        place, own = np.uint64(children.feature[node] + first_code), steps[first:stop]
         fill_table(branch, children.code[first:stop])
         for row in range(starts[node], stops[node]):
             at = branch[min(np.uint32(codes[row, place]), last)]
