@@ -29,7 +29,6 @@ from calcli.models.base import Model
 from calcli.models.held_out import Mask
 from calcli.numeric.e_process import (
     BETS,
-    CHANCES,
     DIRECTIONS,
     STAKES,
     EProcess,
@@ -47,7 +46,7 @@ from calcli.reports.drift_baseline import DriftBaseline, each_class
 from calcli.reports.groups import TableRows
 from calcli.state import Json
 from calcli.tables.passes import ClusterTable, Pass, Reading
-from calcli.verbs.drift_log import LEARNED, DriftLog, Observation, alone_with, evenly
+from calcli.verbs.drift_log import LEARNED, DriftLog, Observation, alone_with, drift_baseline_of, evenly
 from calcli.verbs.score_passes import ScoredRows
 
 ALPHA = 0.05
@@ -61,11 +60,6 @@ _WORDS = {
         "the outer predictions are too high, or those in the middle too low",
     ),
 }
-
-
-def drift_baseline_of(model: Model) -> DriftBaseline | None:
-    """The residuals at the fit of an artifact; None where no rows were held out."""
-    return DriftBaseline.from_json(model.manifest.fit.get("residuals"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +221,8 @@ def observe(
             f"{model.path} does not know how calibrated it was on held-out rows, so that nothing can have moved since",
             hint="fit it again, with a --holdout other than none",
         )
-    residuals = 0 if baseline is None else 1 if len(names) == 2 else len(names)
     with alone_with(state) as version:
-        log = DriftLog.read(state, model, np.tile(CHANCES / max(residuals, 1), residuals))
+        log = DriftLog.read(state, model)
         rows = new_rows(frozenset(sha256 for past in log.observations for sha256 in past.sha256))
         if rows is not None:
             sums = [] if baseline is None else rows.summed(methodcaller("nights", baseline))

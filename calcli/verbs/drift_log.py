@@ -19,8 +19,9 @@ from calcli.batch import FloatArray
 from calcli.errors import FileSystemError, UsageError
 from calcli.locks import sync_directory
 from calcli.models.base import Model
-from calcli.numeric.e_process import EProcess, Night, between_nights
+from calcli.numeric.e_process import CHANCES, EProcess, Night, between_nights
 from calcli.places import Url, stores
+from calcli.reports.drift_baseline import DriftBaseline
 
 SCHEMA = "calcli.drift/3"
 
@@ -29,6 +30,11 @@ LEARNED = 28
 
 OLDER = 0.75
 """From then on it is this share of the nights that tells, the older ones: a change is not to excuse itself."""
+
+
+def drift_baseline_of(model: Model) -> DriftBaseline | None:
+    """The residuals at the fit of an artifact; None where no rows were held out."""
+    return DriftBaseline.from_json(model.manifest.fit.get("residuals"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +77,12 @@ class DriftLog:
     promised: EProcess | None = None
 
     @classmethod
-    def read(cls, path: Path | Url, model: Model, chances: FloatArray) -> DriftLog:
+    def read(cls, path: Path | Url, model: Model) -> DriftLog:
         """The observations so far; none where the file is not there, or is of another generation."""
         identity = str(model.sha256)
+        baseline = drift_baseline_of(model)
+        residuals = 0 if baseline is None else len(baseline.centre)
+        chances = np.tile(CHANCES / max(residuals, 1), residuals)
         empty = cls(identity, EProcess.at_first(chances))
         try:
             content = stores.content(path)

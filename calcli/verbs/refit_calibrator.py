@@ -46,8 +46,8 @@ from calcli.reports.schema import RAW, Report, ScoreSource, Seconds
 from calcli.tables.binding import bind
 from calcli.tables.binding_types import Binding, Flags, OtherTableError
 from calcli.tables.source import Source
-from calcli.verbs.drift import DriftRows, drift_baseline_of
-from calcli.verbs.drift_log import DriftLog
+from calcli.verbs.drift import DriftRows
+from calcli.verbs.drift_log import DriftLog, drift_baseline_of
 
 MARGIN = 0.001
 """The tolerance of the guard, relative to the metric without calibration."""
@@ -290,7 +290,7 @@ def _night_effect(old: CalibratorModel, rows: Batch, prob: FloatArray, night: In
         DriftRows(prob[night == one], rows.labels[night == one], rows.weights[night == one]).nights(baseline)
         for one in np.unique(night)
     ]
-    log = None if old.path is None else DriftLog.read(folder(f"{old.path}.drift.json"), old, np.ones(1))
+    log = None if old.path is None else DriftLog.read(folder(f"{old.path}.drift.json"), old)
     return NightEffect.of([sums for sums in nights if sums[0].weight > 0], log)
 
 
