@@ -123,13 +123,9 @@ def _column(values: Sequence[Json]) -> list[str]:
     def cell(value: Json) -> str:
         if isinstance(value, float):
             return number(value, digits)
-        return (
-            f"{value:,}"
-            if isinstance(value, int) and not isinstance(value, bool)
-            else ""
-            if value is None
-            else spelled(value)
-        )
+        if isinstance(value, int) and not isinstance(value, bool):
+            return f"{value:,}"
+        return "" if value is None else spelled(value)
 
     return [cell(value) for value in values]
 

@@ -161,7 +161,7 @@ class Search:
 
 
 class Curve(NamedTuple):
-    """What trees make of held-out rows, one tree after the other."""
+    """The losses of held-out rows under ever more trees, and the trees."""
 
     sums: FloatArray
     """Over the held-out rows after 0, 1, .. trees: `LOSS`, `CHANGE` and `SQUARE`."""
