@@ -209,8 +209,10 @@ def _judged(system: System, known: Labelled, gathering: CellPass, cells: Cells) 
     for place, (centre, part) in enumerate(of_classes):
         index = place if several else 1  # of two classes the positive one
         value = (rows.value == index).astype(np.float64) if rate else rows.value
-        entries = _entries(part, centre, gathering.orders, ranks=reader.ranks)
-        samples.append(Sample(value=value, held_out=gathering.stand_ins.held_out[place], **entries, **shared))
+        entries, held_out = _entries(part, centre, gathering.orders, ranks=reader.ranks), gathering.stand_ins.held_out
+        # The stand-in of a labelled row is one number wherever it counts: where all have labels, theirs alone do.
+        entries["stand_in"][:count] = held_out[place]
+        samples.append(Sample(value=value, held_out=held_out[place], **entries, **shared))
     groups = {name: (group_names(one), keys[place]) for place, (name, one) in enumerate(reader.groups.items())}
     classes = rated_names(reader.binding) if rate else (None,)
     return Judged(system, classes, rows, samples, gathering.stand_ins, groups)

@@ -54,6 +54,17 @@ def test_it_corrects_the_mean_of_the_scores() -> None:
     assert found["hi"] - found["lo"] < found["labels_only"]["hi"] - found["labels_only"]["lo"]
 
 
+@pytest.mark.parametrize("given", [{}, {"resample_by": "unit"}, {"strata": "task"}, {"weight": "weight"}])
+def test_where_all_rows_have_labels_the_scores_have_no_say(given: dict[str, str]) -> None:
+    frame = judged(0.3, 3).filter(pl.col("label").is_not_null())
+    frame = frame.with_columns(unit=pl.col("id") % 40, weight=1.0 + pl.col("id") % 3)
+    (found,) = ours(frame, **given).estimates
+    mean = frame["label"].mean() if "weight" not in given else np.average(frame["label"], weights=frame["weight"])
+    assert found["value"] == pytest.approx(mean, rel=1e-12)
+    for end in ("lo", "hi"):
+        assert found[end] == pytest.approx(found["labels_only"][end], rel=1e-9)
+
+
 def test_the_report_has_the_schema_and_is_the_same_from_a_file(tmp_path: Path) -> None:
     """A text file has groups and units that are numbers."""
     frame = judged().with_columns(id_in_ten=pl.col("id") % 10, unit=pl.col("id") // 3)
