@@ -51,11 +51,17 @@ def shares(at: FloatArray, x: FloatArray, weight: FloatArray, span: float) -> Fl
 
 
 def gathered(cells: int, weight: FloatArray, *columns: FloatArray) -> list[FloatArray]:
-    """The sums of the weight and of each column over cells of equal mass, of points in order; one each if few."""
+    """The sums of the weight and of each column over cells of equal mass, of points in order; one each if few.
+
+    A point on the edge of two cells, but for rounding, is in the one that is nearer to the middle: cells are the same
+    whatever the scale of the weights, and from either end.
+    """
     if len(weight) <= cells:
         return [weight, *columns]
     below = np.cumsum(weight)
-    cell = np.minimum(((below - weight / 2.0) / below[-1] * cells).astype(np.int64), cells - 1)
+    place = (below - weight / 2.0) / below[-1] * cells
+    place = np.where(np.abs(place - np.round(place)) <= _ROUNDING, np.round(place), place)
+    cell = np.where(place > cells / 2, np.ceil(place) - 1.0, np.floor(place)).astype(np.int64)
     sums = [np.asarray(np.bincount(cell, each, cells), dtype=np.float64) for each in (weight, *columns)]
     held = sums[0] > 0
     return [each[held] for each in sums]

@@ -11,6 +11,7 @@ from calcli.metrics import catalog
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.clinical import e50, e90, ici
 from calcli.metrics.regression import o_e
+from calcli.numeric.lowess import smoothed
 from calcli.reports.gates import parse
 from tests.support.drawing import examples
 from tests.support.scored import golden, rows_of
@@ -138,3 +139,14 @@ def test_thresholds_are_part_of_the_name():
 def test_what_is_no_threshold_is_refused(name):
     with pytest.raises(UsageError, match="threshold"):
         catalog.choose(name)
+
+
+@pytest.mark.parametrize("rows", [384, 640, 1152])
+def test_the_smoothed_rate_is_the_same_from_either_end_and_on_any_scale_of_weights(rows: int) -> None:
+    """Some of so many rows lie exactly between two cells, where rounding must not decide."""
+    rng = np.random.default_rng(rows)
+    x, y = np.sort(rng.random(rows)), rng.integers(0, 2, rows).astype(float)
+    one = smoothed(x, y, np.ones(rows))
+    for weight in (0.1, 0.7, 3.0):
+        np.testing.assert_allclose(smoothed(x, y, np.full(rows, weight)), one, rtol=1e-9)
+    np.testing.assert_allclose(1.0 - smoothed(1.0 - x[::-1], 1.0 - y[::-1], np.ones(rows))[::-1], one, rtol=1e-9)
