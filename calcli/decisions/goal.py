@@ -227,7 +227,7 @@ class DecisionGoal:
             ),
             (
                 self.coverage is not None and (self.by_rows or _any(self.abstain, *purpose)),
-                "--coverage goes with --cost-fp and --cost-fn, or alone",
+                "--coverage goes with --cost-fp and --cost-fn that are numbers, no columns, or alone",
                 "leave it out",
             ),
             (
