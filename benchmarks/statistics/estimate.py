@@ -89,7 +89,6 @@ def measured(table: Table, rate: float) -> list[float]:
         Sample(
             labelled=first,
             value=table.label[first].astype(np.float64),
-            held_out=table.prob[first],
             stand_in=table.prob,
             rate=True,
             units=table.unit,

@@ -69,11 +69,8 @@ class Sample:
     value: FloatArray
     """The labels of these rows: 1 and 0 for a rate, or amounts."""
 
-    held_out: FloatArray
-    """The stand-ins for these labels, from calibrators that have not seen the label."""
-
     stand_in: FloatArray
-    """The stand-in for the label of every row."""
+    """The stand-in for the label of every row; of a labelled one by calibrators that have not seen its label."""
 
     rate: bool
     """Whether labels are 1 and 0."""
@@ -140,7 +137,7 @@ class Sample:
         place = np.cumsum(inside) - 1
         kept = inside[self.labelled]
         cuts = dict.fromkeys(("stand_in", "weight", "strata", "units", "counts", "score", "items"), inside)
-        cuts |= dict.fromkeys(("value", "held_out", "label_prob"), kept)
+        cuts |= dict.fromkeys(("value", "label_prob"), kept)
         parts = {name: part[cut] for name, cut in cuts.items() if (part := getattr(self, name)) is not None}
         if self.moments is not None:
             parts["moments"] = {order: sums[inside] for order, sums in self.moments.items()}
@@ -281,9 +278,11 @@ class LabelShares:
 
     def slope(self) -> float:
         """lambda: the regression of labels on their stand-ins, a little less; of rates between 0 and 1."""
-        stand_in, value = (one - self._means(one)[self.stratum] for one in (self.sample.held_out, self.sample.value))
+        sample = self.sample
+        known = sample.stand_in[sample.labelled], sample.value
+        stand_in, value = (one - self._means(one)[self.stratum] for one in known)
         square, product = float(self.each @ stand_in**2), float(self.each @ (stand_in * value))
-        if not self.sample.rate:
+        if not sample.rate:
             return product / square if square > 0.0 else 0.0
         return min(max(product / (square + _RIDGE * self.doubt), 0.0), 1.0)
 
@@ -291,7 +290,7 @@ class LabelShares:
         """The estimate with this lambda."""
         sample = self.sample
         middle = float(self.of_all @ sample.stand_in)
-        residual = sample.value - scale * (sample.held_out - middle)
+        residual = sample.value - scale * (sample.stand_in[sample.labelled] - middle)
         value, means = float(self.each @ residual), self._means(residual)
         about = residual - means[self.stratum]
         influence = self.of_all * (scale * (sample.stand_in - middle))

@@ -191,7 +191,8 @@ def _judged(system: System, known: Labelled, gathering: CellPass, cells: Cells) 
             hint="label some rows of each, or leave out --strata",
         )
     # Labelled rows are entries of their own.
-    sums = np.concatenate([gathering.sums(rows, known.key, np.arange(count), count), cells.sums[:, inside]], axis=1)
+    alone = gathering.sums(rows, gathering.stand_ins.held_out, known.key, np.arange(count), count)
+    sums = np.concatenate([alone, cells.sums[:, inside]], axis=1)
     shared: dict[str, Any] = {
         "labelled": np.arange(count),
         "label_prob": known.label_prob,
@@ -209,10 +210,7 @@ def _judged(system: System, known: Labelled, gathering: CellPass, cells: Cells) 
     for place, (centre, part) in enumerate(of_classes):
         index = place if several else 1  # of two classes the positive one
         value = (rows.value == index).astype(np.float64) if rate else rows.value
-        entries, held_out = _entries(part, centre, gathering.orders, ranks=reader.ranks), gathering.stand_ins.held_out
-        # The stand-in of a labelled row is one number wherever it counts: where all have labels, theirs alone do.
-        entries["stand_in"][:count] = held_out[place]
-        samples.append(Sample(value=value, held_out=held_out[place], **entries, **shared))
+        samples.append(Sample(value=value, **_entries(part, centre, gathering.orders, ranks=reader.ranks), **shared))
     groups = {name: (group_names(one), keys[place]) for place, (name, one) in enumerate(reader.groups.items())}
     classes = rated_names(reader.binding) if rate else (None,)
     return Judged(system, classes, rows, samples, gathering.stand_ins, groups)
@@ -377,7 +375,7 @@ class CellPass(Pass[Cells]):
         reader = system.reader
         amounts = reader.binding.regression
         stand_ins = known.stand_ins(reader.request.seed, rate=not amounts)
-        centres = Centres.at(stand_ins.of(known.rows.odds), known.key, len(reader.groups) if amounts else 0)
+        centres = Centres.at(stand_ins.held_out, known.key, len(reader.groups) if amounts else 0)
         return cls(reader, place, system.value, stand_ins, centres, known.strata, ties)
 
     @property
@@ -404,13 +402,16 @@ class CellPass(Pass[Cells]):
             keys = np.column_stack(key) if key else np.zeros((len(rows), 0), dtype=np.int64)
             first, place = _places(keys)
             system = np.full(len(first), self.place)
-            total.add(np.column_stack([system, keys[first]]), self.sums(rows, key, place, len(first)))
+            sums = self.sums(rows, self.stand_ins.of(rows.odds), key, place, len(first))
+            total.add(np.column_stack([system, keys[first]]), sums)
         return total
 
-    def sums(self, rows: Rows, key: Sequence[IntArray], place: IntArray, count: int) -> FloatArray:
+    def sums(
+        self, rows: Rows, stand_ins: Sequence[FloatArray], key: Sequence[IntArray], place: IntArray, count: int
+    ) -> FloatArray:
         """The sums over the rows with each of `count` places."""
         sums = [totals(place, None, count)]
-        parts = zip(score_columns(rows.prob), self.stand_ins.of(rows.odds), self.centres.of(key), strict=True)
+        parts = zip(score_columns(rows.prob), stand_ins, self.centres.of(key), strict=True)
         for score, stand_in, centre in parts:
             sums.append(totals(place, score if rows.weight is None else score * rows.weight, count))
             sums += _powers(rows.weight, stand_in - centre, self.orders, place, count)

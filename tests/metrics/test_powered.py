@@ -20,7 +20,7 @@ OTHERS = np.array([1, 3, 5, 2, 9, 8, 4, 6, 7, 2, 1, 5, 3, 4, 6, 2, 8, 1, 3, 5, 7
 def sample(value: np.ndarray = Y, score: np.ndarray = F, others: np.ndarray = OTHERS, **more: object) -> Sample:
     """Rows of which the first have labels."""
     every = np.concatenate([score, others])
-    return Sample(labelled=np.arange(len(value)), value=value, held_out=score, stand_in=every, **{"rate": True, **more})
+    return Sample(labelled=np.arange(len(value)), value=value, stand_in=every, **{"rate": True, **more})
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,7 @@ def test_with_the_weight_that_inverts_a_judges_errors_it_is_the_estimate_of_roga
 def test_over_all_draws_of_labels_it_is_the_mean_of_all_rows(scale: float) -> None:
     label, score = Y[:9], np.array([0.9, 0.1, 0.8, 0.3, 0.2, 0.2, 0.6, 0.4, 0.5])
     values = [
-        LabelShares.of(
-            Sample(labelled=np.array(drawn), value=label[[*drawn]], held_out=score[[*drawn]], stand_in=score, rate=True)
-        )
+        LabelShares.of(Sample(labelled=np.array(drawn), value=label[[*drawn]], stand_in=score, rate=True))
         .estimate(scale)
         .value
         for drawn in combinations(range(9), 4)
@@ -115,7 +113,6 @@ def test_a_unit_counts_once_however_many_rows_it_has() -> None:
         Sample(
             labelled=np.concatenate([np.arange(15), 45 + np.arange(15)]),
             value=np.tile(Y, 2),
-            held_out=np.tile(F, 2),
             stand_in=np.tile(np.concatenate([F, OTHERS]), 2),
             rate=True,
             units=np.tile(every, 2),
@@ -148,7 +145,7 @@ def test_strata_are_added_up_by_their_share_of_the_rows() -> None:
 def _alone(hits: int, rows: int, first: int = 0) -> Powered:
     value = np.repeat([1.0, 0.0], [hits, rows - hits])
     zero = np.zeros(rows)
-    found = powered(Sample(labelled=np.arange(rows), value=value, held_out=zero, stand_in=zero, rate=True))
+    found = powered(Sample(labelled=np.arange(rows), value=value, stand_in=zero, rate=True))
     lo, hi = score_interval(hits / rows, rows, 1.959963984540054)
     return replace(found, lo=lo, hi=hi, items=first + np.arange(rows))
 

@@ -204,7 +204,6 @@ def whole_sample(frame: pl.DataFrame, given: dict[str, str]) -> Sample:
     return Sample(
         labelled=np.flatnonzero(known),
         value=some["label"].to_numpy(),
-        held_out=some["prob"].to_numpy(),
         stand_in=frame["prob"].to_numpy(),
         rate=False,
         weight=weight,
