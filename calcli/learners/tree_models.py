@@ -69,12 +69,7 @@ class CatBoostTrees:
     def shap(self, features: Mapping[str, Column]) -> FloatArray:
         if self._leaf_shap is not None:
             return self._leaf_shap.sums(self.leaves(features))
-        # In the mode that CatBoost chooses by the number of rows a chunk could round otherwise than the whole.
-        with catboost.refusals("explain its predictions"):
-            contributions = self.model.get_feature_importance(
-                self._pool(features), type="ShapValues", shap_mode="UsePreCalc", thread_count=threads()
-            )
-        return beside_each_other(np.asarray(contributions, dtype=np.float64)[..., :-1])
+        return beside_each_other(_shap_values(self.model, self._pool(features))[..., :-1])
 
     def leaves(self, features: Mapping[str, Column]) -> IntArray:
         with catboost.refusals("find leaves"):
@@ -94,6 +89,14 @@ class CatBoostTrees:
                 for place, (name, column) in enumerate(matched(self.names, features).items())
             }
         )
+
+
+def _shap_values(model: CatBoost, data: Pool) -> FloatArray:
+    """CatBoost's SHAP values of a model, and after those of the features the value that they are added to."""
+    # In the mode that CatBoost chooses by the number of rows a chunk could round otherwise than the whole.
+    with catboost.refusals("explain its predictions"):
+        values = model.get_feature_importance(data, type="ShapValues", shap_mode="UsePreCalc", thread_count=threads())
+    return np.asarray(values, dtype=np.float64)
 
 
 def beside_each_other(contributions: FloatArray) -> FloatArray:
@@ -336,5 +339,5 @@ def of_function(
 
 def of_trees(model: CatBoost, data: Pool) -> Contributions:
     """Contributions to the raw output of a CatBoost model with one output."""
-    found = np.asarray(model.get_feature_importance(data, type="ShapValues", thread_count=threads()), dtype=np.float64)
+    found = _shap_values(model, data)
     return Contributions(tuple(map(str, model.feature_names_)), float(found[0, -1]), found[:, :-1])
