@@ -44,7 +44,8 @@ def closed_mvce_of_sums(n: float, w: float, we: float, wwee: float, bin_size: fl
 def mbct_rows(codes: np.ndarray, prob: np.ndarray, label: np.ndarray, weight: np.ndarray | None = None) -> Rows:
     """Rows as `Buffers` takes them."""
     rows = Rows.empty(*codes.shape, weighted=weight is not None)
-    rows.codes[:], rows.prob[:], rows.label[:] = codes, prob, label
+    rows.codes[:] = codes
+    rows.put(slice(None), prob, label)
     if weight is not None:
         rows.weight[:] = weight
     return rows

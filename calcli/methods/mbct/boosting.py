@@ -291,7 +291,7 @@ def _loss_curve(train: Rows, test: Rows, growth: Growth, search: Search, unit: I
     """
     # Without trees.
     link, weight = growth.link, np.ascontiguousarray(test.weights)
-    codes, label, score = test.codes.copy(), test.label.astype(np.uint8), score_of(test.prob, link)
+    codes, label, score = test.codes.copy(), test.label, score_of(test.prob, link)
     loss = np.empty(len(test))
     predict.row_losses(score, label, link, loss)
     before = loss.copy()

@@ -151,7 +151,7 @@ def _judge_by_rows(splits: Splits, place: int, rows: Rows, parent: float, growth
 
     def loss_under(patterns: FloatArray) -> float:
         prob = np.empty(len(rows))
-        update.calibrate(rows.prob.copy(), patterns, growth.link, prob)
+        update.calibrate(rows.prob, patterns, growth.link, prob)
         return loss(prob, label, weight) * rows.mass
 
     splits.unsplit[place, kernels.LOSS] = loss_under(np.full(len(rows), parent))

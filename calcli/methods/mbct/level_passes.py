@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from calcli.methods.mbct.kernels import (
     Cells,
     Children,
     Codes,
+    Flags,
     Places,
     RowArrays,
     Rule,
@@ -40,7 +41,7 @@ SplitLoss = Literal["nll", "mvce", "mvce-sampled", "ece", "ece-sweep"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows as MBCT sees them: the probability so far, the label, codes, and perhaps a weight; see `RowArrays`.
+    """Rows as MBCT sees them: the probability so far, the label, codes, and perhaps a weight, as in `RowArrays`.
 
     A buffer of rows: while trees grow, rows move to other places of it, or to those of a second one.
     """
@@ -52,31 +53,23 @@ class Rows:
     @classmethod
     def empty(cls, rows: int, features: int, *, weighted: bool) -> Rows:
         """Memory for so many rows."""
-        return cls(np.empty((rows, 1 + weighted + -(-(1 + features) // 4)), dtype=np.uint64), features, weighted)
+        return cls(np.empty((rows, 1 + weighted + -(-features // 4)), dtype=np.uint64), features, weighted)
 
     def __len__(self) -> int:
         return len(self.words)
 
     @property
     def prob(self) -> FloatArray:
-        return self.words.view(np.float64)[:, 0]
+        return np.abs(self.words.view(np.float64)[:, 0])
 
     @property
-    def numbers(self) -> Codes:
-        """The numbers of 16 bits, of which the words of each row are made; the label stands before the codes."""
-        return self.words.view(np.uint16)
-
-    @property
-    def first_code(self) -> int:
-        return 9 if self.weighted else 5
-
-    @property
-    def label(self) -> Codes:
-        return self.numbers[:, self.first_code - 1]
+    def label(self) -> Flags:
+        return (self.words[:, 0] >> np.uint64(63)).astype(np.uint8)
 
     @property
     def codes(self) -> Codes:
-        return self.numbers[:, self.first_code : self.first_code + self.features]
+        first = 4 * (1 + self.weighted)
+        return self.words.view(np.uint16)[:, first : first + self.features]
 
     @property
     def weight(self) -> FloatArray:
@@ -94,7 +87,11 @@ class Rows:
 
     @property
     def arrays(self) -> RowArrays:
-        return RowArrays(self.words, self.weighted)
+        return RowArrays(self.words, self.codes, self.weighted)
+
+    def put(self, some: slice, prob: FloatArray, label: NDArray[Any]) -> None:
+        """Let some rows have these probabilities and labels."""
+        np.copysign(prob, 0.5 - label, out=self.words.view(np.float64)[some, 0])
 
     def take(self, chosen: Mask | Places | slice) -> Rows:
         """Some of the rows; a slice shares their memory."""

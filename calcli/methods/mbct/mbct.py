@@ -231,13 +231,12 @@ def weighted_rows(batch: Batch) -> Batch:
 def rows_of(batch: Batch, start: Start, coder: Coder) -> Rows:
     """The rows as the first tree sees them; growing moves them and their weights."""
     rows = Rows.empty(len(batch), len(coder.features), weighted=batch.weight is not None)
-    coder.encode_into(rows.numbers, rows.first_code, batch)
-    rows.label[:] = batch.labels
+    coder.encode_into(rows.codes, batch)
     if batch.weight is not None:
         rows.weight[:] = batch.weight
 
     def begin(some: slice) -> None:
-        rows.prob[some] = sigmoid(start.of_scores(batch.score[some]))
+        rows.put(some, sigmoid(start.of_scores(batch.score[some])), batch.labels[some])
 
     on_threads(begin, spans(len(batch), BLOCK))
     return rows

@@ -40,10 +40,13 @@ BRANCHES, ERROR, SQUARE, LOSS, OUTCOMES = 0, 1, 2, 3, 4
 class RowArrays(NamedTuple):
     """Rows, each a line of 64-bit words, so that it is read and moved as one.
 
-    First comes the probability, then the weight if rows have weights, then numbers of 16 bits: label and codes.
+    First comes the probability, as a negative number where the label is 1, then the weight if rows have weights.
     """
 
     words: Words
+    codes: Codes
+    """The rest of the words, as numbers of 16 bits."""
+
     weighted: bool
 
 

@@ -127,12 +127,12 @@ def gain_with(link: int, sums: FloatArray, pattern: float) -> float:
 @compiled
 def add_totals(rows: RowArrays, link: int, squares: bool, grids: FloatArray, facts: FloatArray) -> None:
     """Add all rows to these facts; without `squares` only to the first two sums."""
-    numbers, flags = rows.words.view(np.float64), rows.words.view(np.uint16)
+    words, numbers = rows.words, rows.words.view(np.float64)
     zero = one = two = three = four = mass = positive = 0.0
     for row in range(len(numbers)):
-        y = float(flags[row, 8 if rows.weighted else 4])
+        y = float(words[row, 0] >> np.uint64(63))
         w = numbers[row, 1] if rows.weighted else 1.0
-        first, second = terms(link, numbers[row, 0], y, w)
+        first, second = terms(link, abs(numbers[row, 0]), y, w)
         zero += rounded(first, grids[0])
         one += rounded(second, grids[0])
         if squares:
@@ -183,15 +183,15 @@ def add_to_histogram(rows: RowArrays, start: int, stop: int, cells: Cells, rule:
     the first half, and last the number of rows. ``linear`` with squares and without weights has in each half p and p^2
     of the rows with that label, which tell the same since y and y^2 are 0 or 1, and are half the work.
     """
-    numbers, codes = rows.words.view(np.float64), rows.words.view(np.uint16)
+    words, numbers, codes = rows.words, rows.words.view(np.float64), rows.codes
     offsets, grids, features = cells.offsets, cells.grids, np.uint64(len(cells.offsets) - 1)
     weighted, by_label = rows.weighted, sums_by_label(rule.link, rule.squares, rows.weighted)
-    wide, label = histogram.shape[1] > 4, np.uint64(8 if weighted else 4)
+    wide = histogram.shape[1] > 4
     for row in range(np.uint64(start), np.uint64(stop)):
-        p, y = numbers[row, 0], codes[row, label]
+        p, y = abs(numbers[row, 0]), words[row, 0] >> np.uint64(63)
         at, positive, three, four, five = np.uint64(0), 0.0, 0.0, 0.0, 0.0
         if by_label:
-            at = np.uint64(y)
+            at = y
             half = 1.0, rounded(p, grids[0]), rounded(p * p, grids[1]), 0.0
         else:
             w = numbers[row, 1] if weighted else 1.0
@@ -203,7 +203,7 @@ def add_to_histogram(rows: RowArrays, start: int, stop: int, cells: Cells, rule:
                 five = rounded(second * second, grids[1])
             half = (mass - positive, one, two, three) if wide else (mass - positive, one, positive, two)
         for feature in range(features):
-            cell = np.uint64(offsets[feature]) + np.uint64(codes[row, label + np.uint64(1) + feature])
+            cell = np.uint64(offsets[feature]) + np.uint64(codes[row, feature])
             line = (cell << np.uint64(wide)) + at
             add_line(histogram, line, half)
             if wide and not by_label:
@@ -228,11 +228,10 @@ def cell_facts(sums: FloatArray, by_label: bool, facts: FloatArray) -> None:
 @compiled
 def cells_of_rows(rows: RowArrays, start: int, stop: int, offsets: Table, seen: Flags, out: Table) -> int:
     """List the cells that have any of these rows, each once; returns how many. `seen` is all 0, before and after."""
-    codes, first = rows.words.view(np.uint16), np.uint64(9 if rows.weighted else 5)
-    count = 0
+    codes, count = rows.codes, 0
     for row in range(start, stop):
         for feature in range(len(offsets) - 1):
-            cell = offsets[feature] + codes[row, first + np.uint64(feature)]
+            cell = offsets[feature] + codes[row, feature]
             if seen[cell] == 0:
                 seen[cell] = 1
                 out[count] = cell

@@ -37,8 +37,7 @@ def clear_table(branch: Table, code: Codes) -> None:
 def count_branches(rows: RowArrays, start: int, stop: int, children: Children, branch: Table, counts: Places) -> None:
     """Add the rows of a single node to the counts of its children; `branch` is `Children.table`."""
     fill_table(branch, children.code)
-    codes, last, first_code = rows.words.view(np.uint16), np.uint32(len(branch) - 1), 9 if rows.weighted else 5
-    place = np.uint64(children.feature[0] + first_code)
+    codes, last, place = rows.codes, np.uint32(len(branch) - 1), np.uint64(children.feature[0])
     for row in range(start, stop):
         counts[branch[min(np.uint32(codes[row, place]), last)]] += 1
 
@@ -57,11 +56,10 @@ def scatter_nodes(
 
     `places` has an entry for each child, where its next row goes, and moves on; `branch` is `Children.table`.
     """
-    words, to_words, codes = rows.words, target.words, rows.words.view(np.uint16)
-    last, first_code = np.uint32(len(branch) - 1), 9 if rows.weighted else 5
+    words, to_words, codes, last = rows.words, target.words, rows.codes, np.uint32(len(branch) - 1)
     for node in range(len(starts)):
         first, stop = children.first[node], children.stop[node]
-        place, own = np.uint64(children.feature[node] + first_code), places[first:stop]
+        place, own = np.uint64(children.feature[node]), places[first:stop]
         fill_table(branch, children.code[first:stop])
         for row in range(starts[node], stops[node]):
             at = branch[min(np.uint32(codes[row, place]), last)]
@@ -106,14 +104,15 @@ def set_branches_of_nodes(
     `patterns` has an entry for each child, and `branch` is `Children.table`.
     """
     steps, last = steps_of(patterns, link), np.uint32(len(branch) - 1)
-    numbers, codes, first_code = rows.words.view(np.float64), rows.words.view(np.uint16), 9 if rows.weighted else 5
+    numbers, codes = rows.words.view(np.float64), rows.codes
     for node in range(len(starts)):
         first, stop = children.first[node], children.stop[node]
-        place, own = np.uint64(children.feature[node] + first_code), steps[first:stop]
+        place, own = np.uint64(children.feature[node]), steps[first:stop]
         fill_table(branch, children.code[first:stop])
         for row in range(starts[node], stops[node]):
             at = branch[min(np.uint32(codes[row, place]), last)]
-            numbers[row, 0] = apply_step(link, numbers[row, 0], own[at])
+            p = numbers[row, 0]
+            numbers[row, 0] = math.copysign(apply_step(link, abs(p), own[at]), p)
         clear_table(branch, children.code[first:stop])
 
 
@@ -128,10 +127,10 @@ def calibrate(prob: FloatArray, patterns: FloatArray, link: int, out: FloatArray
 @compiled
 def log_loss(rows: RowArrays) -> float:
     """The sum of w times the log-loss; without weights the logarithms of products of many rows, to take fewer."""
-    numbers, flags = rows.words.view(np.float64), rows.words.view(np.uint16)
+    words, numbers = rows.words, rows.words.view(np.float64)
     total, product = 0.0, 1.0
     for row in range(len(numbers)):
-        prob, label = numbers[row, 0], flags[row, 8 if rows.weighted else 4]
+        prob, label = abs(numbers[row, 0]), words[row, 0] >> np.uint64(63)
         likelihood = max(prob if label else 1.0 - prob, CLIP)
         if rows.weighted:
             total -= numbers[row, 1] * math.log(likelihood)
