@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import FloatArray, IntArray, SamplingUnits, spans
+from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits, spans
 
 
 def stream(seed: int, *purpose: str | int) -> np.random.Generator:
@@ -139,39 +139,23 @@ _MIX = np.uint64(0xBF58476D1CE4E5B9)
 
 
 def splits_by_score(
-    score: FloatArray,
-    label: IntArray,
-    count: int,
-    seed: int,
-    purpose: str,
-    beside: Sequence[FloatArray] = (),
-    units: SamplingUnits | None = None,
-    most: int | None = None,
-    weight: FloatArray | None = None,
+    rows: Batch, count: int, seed: int, purpose: str, beside: Sequence[FloatArray] = (), most: int | None = None
 ) -> list[Split]:
     """The splits of `folds_by_score`, or of units where there are any; at most so many of them."""
-    if units is not None:
-        return splits_of_units(units, count, stream(seed, purpose), most)
-    return in_turn(folds_by_score(score, label, count, seed, purpose, beside, weight), most or count)
+    if rows.units is not None:
+        return splits_of_units(rows.units, count, stream(seed, purpose), most)
+    return in_turn(folds_by_score(rows, count, seed, purpose, beside), most or count)
 
 
-def folds_by_score(
-    score: FloatArray,
-    label: IntArray,
-    count: int,
-    seed: int,
-    purpose: str,
-    beside: Sequence[FloatArray] = (),
-    weight: FloatArray | None = None,
-) -> IntArray:
+def folds_by_score(rows: Batch, count: int, seed: int, purpose: str, beside: Sequence[FloatArray] = ()) -> IntArray:
     """A fold, 0 .. count-1, for each row.
 
     Distinct scores, in an order drawn for `purpose`, are dealt out class by class, so that the folds keep the classes
     in proportion. A score that several classes share counts for the first of them, in the order of `in_class_order`.
     Rows share a fold only if they also agree in the columns `beside`.
     """
-    ordered, rank = in_class_order(score, weight)
-    label = rank[label]
+    ordered, rank = in_class_order(rows.score, rows.weight)
+    label = rank[rows.labels]
     keys = column_keys([*sure_columns(ordered), *beside], seed, purpose)
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     of_score = label[first].copy()

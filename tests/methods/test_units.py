@@ -40,8 +40,8 @@ def mbct_splits(batch: Batch) -> list[Split]:
 
 
 MAKERS = {
-    "by score": lambda batch: splits_by_score(batch.score, batch.labels, 5, 0, "test", units=batch.units),
-    "one by score": lambda batch: splits_by_score(batch.score, batch.labels, 5, 0, "test", units=batch.units, most=1),
+    "by score": lambda batch: splits_by_score(batch, 5, 0, "test"),
+    "one by score": lambda batch: splits_by_score(batch, 5, 0, "test", most=1),
     "trees": held_out_splits,
     "pool": lambda batch: pool._splits(batch, 0),
     "recal": lambda batch: training._splits(batch, 0, 5),

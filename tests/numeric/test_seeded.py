@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calcli.batch import Batch
 from calcli.numeric.links import scores, sigmoid
 from calcli.numeric.seeded import class_order, folds, folds_by_score, held_out, ordered, share_by_score, stream
 
@@ -74,9 +75,9 @@ def rows(count: int = 1000, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_order_of_the_rows_does_not_matter() -> None:
     score, label = rows()
-    fold = folds_by_score(score, label, 5, 0, "test")
+    fold = folds_by_score(Batch(score, label), 5, 0, "test")
     shuffled = np.random.default_rng(1).permutation(len(label))
-    np.testing.assert_array_equal(folds_by_score(score[shuffled], label[shuffled], 5, 0, "test"), fold[shuffled])
+    np.testing.assert_array_equal(folds_by_score(Batch(score[shuffled], label[shuffled]), 5, 0, "test"), fold[shuffled])
 
 
 def test_folds_do_not_depend_on_whether_p_or_1_minus_p_was_written_down() -> None:
@@ -84,8 +85,8 @@ def test_folds_do_not_depend_on_whether_p_or_1_minus_p_was_written_down() -> Non
     label = np.random.default_rng(1).integers(0, 2, 5000)
     prob = sigmoid(np.random.default_rng(2).normal(1, 6, 5000).clip(-20, 20))
     assert (scores(prob) != -scores(1 - prob)).sum() > 1000
-    fold = folds_by_score(scores(prob), label, 5, 0, "test")
-    np.testing.assert_array_equal(folds_by_score(scores(1 - prob), 1 - label, 5, 0, "test"), fold)
+    fold = folds_by_score(Batch(scores(prob), label), 5, 0, "test")
+    np.testing.assert_array_equal(folds_by_score(Batch(scores(1 - prob), 1 - label), 5, 0, "test"), fold)
 
 
 def test_nor_where_all_probabilities_of_two_decimals_occur() -> None:
@@ -103,7 +104,7 @@ def test_nor_where_all_probabilities_of_two_decimals_occur() -> None:
         shares = [share_by_score(each, weight, 0.5, 0, "test") for each in given]
         np.testing.assert_array_equal(*shares)
         both = zip(given, (np.repeat(label, repeats), np.repeat(1 - label, repeats)), strict=True)
-        np.testing.assert_array_equal(*(folds_by_score(*each, 5, 0, "test", weight=weight) for each in both))
+        np.testing.assert_array_equal(*(folds_by_score(Batch(*each, weight), 5, 0, "test") for each in both))
 
 
 def test_classes_that_take_the_same_scores_are_ordered_by_how_often() -> None:
@@ -122,20 +123,20 @@ def test_folds_of_numbers_of_32_bits_do_not_depend_on_digits_beyond() -> None:
     label = np.arange(256) % 2
     moved = score * (1 + np.random.default_rng(0).choice([-1e-15, 0, 1e-15], 256))
     np.testing.assert_array_equal(
-        folds_by_score(moved, label, 5, 0, "test"), folds_by_score(score, label, 5, 0, "test")
+        folds_by_score(Batch(moved, label), 5, 0, "test"), folds_by_score(Batch(score, label), 5, 0, "test")
     )
 
 
 def test_repeated_rows_share_a_fold_and_change_no_other() -> None:
     score, label = rows(200)
     twice = np.repeat(np.arange(200), 2)
-    fold = folds_by_score(score, label, 5, 0, "test")
-    np.testing.assert_array_equal(folds_by_score(score[twice], label[twice], 5, 0, "test"), fold[twice])
+    fold = folds_by_score(Batch(score, label), 5, 0, "test")
+    np.testing.assert_array_equal(folds_by_score(Batch(score[twice], label[twice]), 5, 0, "test"), fold[twice])
 
 
 def test_classes_are_dealt_out_evenly() -> None:
     score, label = rows()
-    fold = folds_by_score(score, label, 5, 0, "test")
+    fold = folds_by_score(Batch(score, label), 5, 0, "test")
     for index in range(3):
         held = np.bincount(fold[label == index], minlength=5)
         assert np.ptp(held) <= 1
@@ -145,13 +146,13 @@ def test_classes_are_dealt_out_evenly() -> None:
 @pytest.mark.parametrize("change", [(1, "test"), (0, "other")])
 def test_seed_and_purpose_draw_other_folds(change: tuple[int, str]) -> None:
     score, label = rows()
-    fold = folds_by_score(score, label, 5, 0, "test")
-    other = folds_by_score(score, label, 5, *change)
+    fold = folds_by_score(Batch(score, label), 5, 0, "test")
+    other = folds_by_score(Batch(score, label), 5, *change)
     assert 0.1 < (fold == other).mean() < 0.3
 
 
 def test_minus_zero_is_zero_and_one_column_will_do() -> None:
     score = np.array([0.0, -0.0, 1.0, 2.0])
-    fold = folds_by_score(score, np.zeros(4, dtype=np.int64), 3, 0, "test")
+    fold = folds_by_score(Batch(score, np.zeros(4, dtype=np.int64)), 3, 0, "test")
     assert fold[0] == fold[1]
     assert sorted(set(fold)) == [0, 1, 2]

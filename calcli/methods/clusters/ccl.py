@@ -162,10 +162,8 @@ class Clustered:
 
     def splits(self, seed: int) -> list[Split]:
         """Folds; rows with the same score and clusters share one."""
-        batch, beside = self.batch, [*self.near.place.T.astype(np.float64), *self.near.distance.T]
-        return splits_by_score(
-            batch.score, batch.labels, FOLDS, seed, "ccl folds", beside, batch.units, weight=batch.weight
-        )
+        beside = [*self.near.place.T.astype(np.float64), *self.near.distance.T]
+        return splits_by_score(self.batch, FOLDS, seed, "ccl folds", beside)
 
     def shares(self, temperature: float) -> Shares:
         return shares(self.near, temperature, self.clusters.spread)

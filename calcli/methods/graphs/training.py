@@ -137,9 +137,7 @@ def _splits(batch: Batch, seed: int, most: int) -> list[Split]:
     """The first `most` of `FOLDS` folds; if none can be held out, one of all rows."""
     counted = np.flatnonzero(batch.weights > 0)
     rows = batch.bare.take(counted)
-    splits = splits_by_score(
-        rows.score, rows.labels, FOLDS, seed, "recal folds", units=rows.units, most=most, weight=rows.weight
-    )
+    splits = splits_by_score(rows, FOLDS, seed, "recal folds", most=most)
     nothing, everything = np.zeros(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
     return [
         Split(*(np.isin(np.arange(len(batch)), counted[side]) for side in split))

@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from calcli.batch import FloatArray, IntArray, SamplingUnits
+from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits
 from calcli.methods.base import Params, number
 from calcli.methods.mbct import kernels
 from calcli.methods.mbct.buffers import Buffers
@@ -279,9 +279,8 @@ def _splits(score: FloatArray, rows: Rows, seed: int, units: SamplingUnits | Non
         test = share_by_score(score, rows.weights, 1 / FOLDS, seed, "mbct")
         return [split for split in [Split(~test, test)] if split.both]
     features = rows.codes[:, :-1].T.astype(np.float64)  # the last is that of the score
-    return splits_by_score(
-        score, rows.label.astype(np.int64), FOLDS, seed, "mbct", [*features], units, most, rows.weights
-    )
+    batch = Batch(score, rows.label.astype(np.int64), rows.weights, units=units)
+    return splits_by_score(batch, FOLDS, seed, "mbct", [*features], most)
 
 
 def _loss_curve(train: Rows, test: Rows, growth: Growth, search: Search, unit: IntArray | None = None) -> Curve:

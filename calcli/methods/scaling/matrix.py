@@ -231,12 +231,10 @@ def _chosen(problem: Multinomial, batch: Batch, params: Params, seed: int) -> tu
     """
     if len(batch) > CHOSEN_ON:
         samples = -(-len(batch) // CHOSEN_ON)
-        some = folds_by_score(batch.score, problem.label, samples, seed, "odir sample", weight=batch.weight) == 0
+        some = folds_by_score(batch, samples, seed, "odir sample") == 0
         problem, batch = _rows(problem, some), batch.take(some)
     most = FOLDS if len(problem.free) <= MANY else 1
-    splits = splits_by_score(
-        batch.score, problem.label, FOLDS, seed, "odir folds", units=batch.units, most=most, weight=batch.weight
-    )
+    splits = splits_by_score(batch, FOLDS, seed, "odir folds", most=most)
     parts = [(_rows(problem, train), _rows(problem, test)) for train, test in splits]
     fits = [np.zeros(problem.free.shape) for _ in parts]
     best, near, least, behind = STRENGTHS[0], np.zeros(problem.free.shape), np.inf, 0
