@@ -264,8 +264,10 @@ def most_important(
 ) -> tuple[str, ...]:
     """The names of the `count` features that tell most about the label, the most telling first.
 
-    Where no feature can tell anything, if all rows are of one class for example, they are the first features.
+    Where there are no more, or no feature can tell anything, if all rows are of one class for example, they are the
+    first by name: a table's columns may come in any order.
     """
+    features = dict(sorted(features.items()))
     names: Sequence[str] = list(features)
     if len(names) <= count:
         return tuple(names)

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from calcli.artifacts import store
-from calcli.batch import Batch, SamplingUnits
+from calcli.batch import Batch, Column, SamplingUnits
 from calcli.errors import CalcliError
 from calcli.methods import calibrator, catalog, start
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.one_vs_rest import bound_method
 from calcli.methods.spec import MethodSpec
 from calcli.models.held_out import Holdout, predict_held_out, split_rows
-from calcli.numeric.links import probabilities, scores
+from calcli.numeric.links import probabilities, scores, sigmoid
 from tests.support.artifacts import draft
 from tests.support.cases import HARD, RARE, class_with_one_row, every_method, ordinary, wrong_by_feature
 
@@ -113,11 +113,26 @@ def test_permuting_rows_permutes_the_output(row: MethodSpec, classes: int) -> No
 
 
 @EACH_WAY
-def test_the_order_of_calibration_rows_does_not_matter(row: MethodSpec, classes: int) -> None:
+def test_neither_the_order_of_calibration_rows_matters_nor_that_of_columns(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes, weighted=True)
-    shuffled = np.random.default_rng(3).permutation(len(batch))
-    one, other = fitted_on_ordinary(row, classes, weighted=True), fitted(row, batch.take(shuffled))
+    moved = batch.take(np.random.default_rng(3).permutation(len(batch)))
+    moved = replace(moved, features=dict(reversed(moved.features.items())))
+    one, other = fitted_on_ordinary(row, classes, weighted=True), fitted(row, moved)
     np.testing.assert_allclose(other.predict(batch), one.predict(batch), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "row", [spec for (spec,), _, _ in every_method() if spec.needs_features], ids=lambda row: row.name
+)
+def test_the_order_of_columns_does_not_matter_where_they_tell(row: MethodSpec) -> None:
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=(6, 900))
+    score = rng.normal(size=900)
+    label = rng.random(900) < sigmoid(score + values[:3].sum(axis=0) + values[3] * values[4])
+    columns = {name: Column("number", one) for name, one in zip("fadcbe", values, strict=True)}
+    batch = Batch(score, label.astype(np.int64), features=columns)
+    moved = replace(batch, features=dict(reversed(columns.items())))
+    np.testing.assert_array_equal(fitted(row, moved).predict(batch), fitted(row, batch).predict(batch))
 
 
 @EACH_WAY

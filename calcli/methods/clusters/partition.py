@@ -292,6 +292,8 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> tuple[Par
 
     Rows of ``--embedding-data`` are clustered with them. Labels matter only for the choice of the number of clusters.
     """
+    if "model" not in sides.blobs:  # a user's model may know its features by their places
+        batch = batch.by_name
     # Cluster a sample, with the number of clusters at the elbow of the homogeneity of labels.
     embedding = fit_embedding(batch, sides, params, seed)
     sample = _Sample.of(batch, sides.batches.get("embedding-data"), embedding, seed)

@@ -53,12 +53,11 @@ MOST_DRAWN, MOST_NAMED = 12, 12
 
 def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if _repeat(batch.score):
-        rows = distinct(batch, seed)
-        batch = replace(rows, features={name: rows.features[name] for name in batch.features})  # blocks in their order
+        batch = distinct(batch, seed)
     most = int(number(params, "features"))
-    names = set(most_important(batch.features, batch.labels, batch.weight, count=most, seed=seed))
+    names = most_important(batch.features, batch.labels, batch.weight, count=most, seed=seed)
     others = len(batch.features) - len(names)
-    batch = replace(batch, features={name: column for name, column in batch.features.items() if name in names})
+    batch = replace(batch, features={name: batch.features[name] for name in sorted(names)})
     order = class_order(batch.score, batch.weight)
     start = _start(batch, sides, seed)
     classes, score = batch.classes, np.ascontiguousarray(_scores(start, batch, order))

@@ -73,7 +73,7 @@ def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: S
     fold = np.full(len(batch), -1)
     for place, split in enumerate(splits):
         fold[split.test] = place
-    grown = _Grown.of(batch, fold, params, seed)
+    grown = _Grown.of(batch.by_name, fold, params, seed)
     return Chosen({}, {place: grown.state(place) for place in range(len(splits))}, grown.state())
 
 

@@ -161,7 +161,7 @@ def _link_remarks(state: State, sides: SideInputs, nodes: Column) -> tuple[str, 
 
 def _in_order(batch: Batch, seed: int) -> Batch:
     """The rows ordered by a hash of their values, so that their original order does not matter."""
-    columns = [batch.score, batch.labels, batch.weights, *(column.values for column in batch.features.values())]
+    columns = [batch.score, batch.labels, batch.weights, *(column.values for column in batch.by_name.features.values())]
     if batch.node is not None:
         columns.append(batch.node.values)
     return batch.take(np.argsort(row_keys(np.column_stack(columns), seed, "recal order"), kind="stable"))
