@@ -55,18 +55,18 @@ class Coder:
 
     def encode(self, batch: Batch) -> Codes:
         codes = np.empty((len(batch), len(self.features)), dtype=np.uint16)
-        self.encode_into(codes, batch)
+        self.encode_into(codes, 0, batch)
         return codes
 
-    def encode_into(self, lines: Codes, batch: Batch) -> None:
-        """Put the codes of each row into its line."""
+    def encode_into(self, lines: Codes, first: int, batch: Batch) -> None:
+        """Put the codes of each row into its line, from place `first` on."""
         rows, columns = len(batch), [self._column(feature, batch) for feature in self.features]
 
         def work(start: int) -> None:
             below = scratch()
             for low in range(start, min(start + BLOCK, rows), STRIDE):
                 high = min(low + STRIDE, start + BLOCK, rows)
-                for place, (missing, values, table) in enumerate(columns):
+                for place, (missing, values, table) in enumerate(columns, first):
                     if missing is not None:
                         encode_numbers(values, table, missing, low, high, below, lines, place)
                     else:

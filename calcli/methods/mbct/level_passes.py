@@ -67,9 +67,17 @@ class Rows:
         return (self.words[:, 0] >> np.uint64(63)).astype(np.uint8)
 
     @property
+    def numbers(self) -> Codes:
+        """The numbers of 16 bits, of which the words of each row are made."""
+        return self.words.view(np.uint16)
+
+    @property
+    def first_code(self) -> int:
+        return 8 if self.weighted else 4
+
+    @property
     def codes(self) -> Codes:
-        first = 4 * (1 + self.weighted)
-        return self.words.view(np.uint16)[:, first : first + self.features]
+        return self.numbers[:, self.first_code : self.first_code + self.features]
 
     @property
     def weight(self) -> FloatArray:

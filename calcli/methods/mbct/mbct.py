@@ -231,7 +231,7 @@ def weighted_rows(batch: Batch) -> Batch:
 def rows_of(batch: Batch, start: Start, coder: Coder) -> Rows:
     """The rows as the first tree sees them; growing moves them and their weights."""
     rows = Rows.empty(len(batch), len(coder.features), weighted=batch.weight is not None)
-    coder.encode_into(rows.codes, batch)
+    coder.encode_into(rows.numbers, rows.first_code, batch)
     if batch.weight is not None:
         rows.weight[:] = batch.weight
 
