@@ -7,6 +7,7 @@ constant, so it is done once; the second is torch-geometric's layer, or its clos
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import warnings
@@ -63,6 +64,9 @@ MOST_FOLDED = 10_000
 
 PATIENCE = 40
 """Epochs without a lower held-out loss after which training stops."""
+
+_BETAS, _TINY = (0.9, 0.999), 1e-8
+"""How slowly the moments of Adam forget, and what its steps are divided by at least."""
 
 _LOWER = 1e-5
 """Smaller improvements of the loss do not count."""
@@ -228,17 +232,19 @@ class _Trainer:
 
         shares = torch.as_tensor(train_on, device=self.device)
         strength = torch.as_tensor(np.asarray(penalties, dtype=np.float64), device=self.device)
-        decaying = [tensor for name, tensor in weights.items() if name.endswith(("weight", "out"))]
-        others = [tensor for name, tensor in weights.items() if not name.endswith(("weight", "out"))]
-        optimizer = torch.optim.Adam(others, lr=rate)
-        optimizer.add_param_group({"params": decaying, "weight_decay": WEIGHT_DECAY})
+        decays = [WEIGHT_DECAY * name.endswith(("weight", "out")) for name in weights]
+        tensors, moments = (
+            [*weights.values()],
+            [(torch.zeros_like(one), torch.zeros_like(one)) for one in weights.values()],
+        )
         for epoch in range(epochs + 1):
             log_loss, penalty = self._loss(self._temperatures(weights))
             yield log_loss.detach().cpu().numpy()
             if epoch < epochs:
-                optimizer.zero_grad()
-                (shares * (log_loss + strength * penalty)).sum().backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
+                gradients = torch.autograd.grad((shares * (log_loss + strength * penalty)).sum(), tensors)
+                with torch.no_grad():
+                    for parts in zip(tensors, gradients, moments, decays, strict=True):
+                        _adam(*parts, rate, epoch + 1)
 
     def _temperatures(self, weights: Weights) -> torch.Tensor:
         """The temperature of each row by each network (Eq. 5)."""
@@ -263,6 +269,23 @@ class _Trainer:
         total = 1.0 + others.sum(dim=2)
         lead = (1.0 - others[:, :, 0]) / total
         return torch.log(total) - self.of_label / temperatures, torch.where(self.right, 1.0 - lead, lead)
+
+
+def _adam(
+    tensor: torch.Tensor,
+    gradient: torch.Tensor,
+    moments: tuple[torch.Tensor, torch.Tensor],
+    decay: float,
+    rate: float,
+    step: int,
+) -> None:
+    """Take a step of Adam (Kingma & Ba 2015, algorithm 1); to import that of PyTorch takes a second."""
+    first, second = moments
+    gradient = gradient.add(tensor, alpha=decay)
+    first.lerp_(gradient, 1.0 - _BETAS[0])
+    second.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1.0 - _BETAS[1])
+    scale = (second.sqrt() / math.sqrt(1.0 - _BETAS[1] ** step)).add_(_TINY)
+    tensor.addcdiv_(first, scale, value=-rate / (1.0 - _BETAS[0] ** step))
 
 
 def _by_rank(batch: Batch) -> tuple[FloatArray, FloatArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
@@ -304,7 +327,10 @@ def _network(weights: Weights, inputs: Inputs) -> Network:
 
 @contextmanager
 def _reproducible(device: str) -> Iterator[torch.device]:
-    """PyTorch on one thread with deterministic algorithms; its settings are restored afterwards."""
+    """PyTorch on one thread, on a GPU with deterministic algorithms; its settings are restored afterwards.
+
+    On a processor one thread is enough, and the setting would import PyTorch's compiler, which takes a second.
+    """
     import torch
 
     has_gpu = torch.cuda.is_available()
@@ -315,12 +341,14 @@ def _reproducible(device: str) -> Iterator[torch.device]:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS is refused
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    if use_gpu:
+        torch.use_deterministic_algorithms(True)
     try:
         yield torch.device("cuda" if use_gpu else "cpu")
     finally:
         torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic)
+        if use_gpu:
+            torch.use_deterministic_algorithms(deterministic)
 
 
 def first_mixing(graph: Graph, values: FloatArray, scheme: Scheme) -> FloatArray:
