@@ -153,8 +153,3 @@ def check_length(name: str, length: int, rows: int) -> None:
     """Refuse an array that is not as long as there are rows."""
     if length != rows:
         raise DataError(f"there are {rows:,} rows, and {name} has {length:,}: inconsistent numbers of samples")
-
-
-def by_class(prob: FloatArray) -> FloatArray:
-    """Probabilities with a column for each class, also of two."""
-    return prob if prob.ndim == 2 else np.column_stack([1.0 - prob, prob])
