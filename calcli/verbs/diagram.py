@@ -147,19 +147,15 @@ class DiagramRequest(RowsRequest):
 
 @dataclass(frozen=True, slots=True)
 class DiagramResult:
-    """The curves, and the name of the label for their captions.
-
-    Attributes
-    ----------
-    curves
-        By class, then by score; in a page by kind first.
-    label
-        The label column, for the captions of axes.
-    """
+    """The curves, and the name of the label for their captions."""
 
     request: DiagramRequest = field(repr=False)
     curves: tuple[Curve, ...]
+    """By class, then by score; in a page by kind first."""
+
     label: str
+    """The label column, for the captions of axes."""
+
     data: DataFacts
     binding: Binding
 
