@@ -210,7 +210,8 @@ def picture(report: Report) -> list[IntervalRow]:
     for entry in found:
         where = "all rows" if entry["group"] is None else " = ".join(map(str, _where(entry)))
         name = f"{where}, {_name(entry, found)}" if _several(found) else where
-        shown.append(IntervalRow(name, _interval(entry), _interval(entry["labels_only"]), entry["scores_mean"]))
+        alone = None if entry["labels_only"] is None else _interval(entry["labels_only"])
+        shown.append(IntervalRow(name, _interval(entry), alone, entry["scores_mean"]))
     return shown
 
 
