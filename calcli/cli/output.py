@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from calcli.cli.process import write, write_bytes, write_path
+from calcli.cli.process import write, write_path
 from calcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -127,10 +127,8 @@ def put(answer: str | bytes, target: str | None) -> None:
         from calcli.tables.sink import write_bytes as write_to
 
         write_to(answer.encode() if isinstance(answer, str) else answer, target)
-    elif isinstance(answer, str):
-        write(answer)
     else:
-        write_bytes(answer)
+        write(answer)
 
 
 def bound(binding: Binding, *more: Pair) -> Answer:

@@ -66,12 +66,16 @@ _LEAST_MAPPED = -3
 _STDERR = 2
 
 
-def write(text: str) -> None:
+def write(content: str | bytes) -> None:
     """Write to stdout and flush, so that a full disk or a closed pipe raises here and not at exit."""
     if sys.stdout is None:
         raise FileSystemError("cannot write to standard output: it is closed")
     try:
-        sys.stdout.write(text)
+        if isinstance(content, bytes):
+            sys.stdout.flush()  # the text before them
+            sys.stdout.buffer.write(content)
+        else:
+            sys.stdout.write(content)
         sys.stdout.flush()
     except OSError as error:
         raise stdout_error(error) from error
@@ -79,19 +83,7 @@ def write(text: str) -> None:
 
 def write_path(path: os.PathLike[str]) -> None:
     """Write the name of a file to stdout: byte for byte, whatever the encoding, or escaped on a terminal."""
-    if is_terminal(sys.stdout):
-        write(escaped(os.fspath(path)) + "\n")
-    else:
-        write_bytes(os.fsencode(path) + b"\n")
-
-
-def write_bytes(content: bytes) -> None:
-    write("")
-    try:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-    except OSError as error:
-        raise stdout_error(error) from error
+    write(escaped(os.fspath(path)) + "\n" if is_terminal(sys.stdout) else os.fsencode(path) + b"\n")
 
 
 def flush() -> None:

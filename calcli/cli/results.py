@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 _SHORT = {"better": "better", "worse": "WORSE", "unclear": "NOT shown better", "same": "the same", "unknown": "unknown"}
 """The verdicts in a list of several scores."""
-
-_DRIFT = {"calibration": ("no drift detected", "DRIFT"), "promise": ("kept", "BROKEN")}
-"""The answers of the tests over nights: that all is well, that it is not."""
 
 
 # Answers
@@ -350,12 +347,9 @@ def _gates(report: Report, screen: Screen) -> list[str]:
 def _drift(report: Report, screen: Screen) -> list[str]:
     """Whether the calibration has drifted, and whether a policy keeps its promise, in a sentence each."""
     lines: list[str] = []
-    for what, bad, said in facts.drift(report.drift):
-        answer: str = _DRIFT[what][bad]
-        color: Callable[[str], str] = screen.bad if bad else screen.good
-        if not bad and what == "calibration" and report.drift is not None and report.drift.get("learning"):
-            answer, color = "no verdict yet", str
-        lines += ["", *answered(answer, color, said, screen.prose)]
+    colors: Mapping[bool | None, Callable[[str], str]] = {True: screen.bad, False: screen.good, None: str}
+    for _, answer, bad, said in facts.drift(report.drift):
+        lines += ["", *answered(answer, colors[bad], said, screen.prose)]
     return lines
 
 

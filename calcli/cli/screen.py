@@ -143,12 +143,10 @@ def answered(answer: str, color: Callable[[str], str], text: str, width: int) ->
     return [first.replace(answer, color(answer), 1), *others]
 
 
-def aligned(rows: Sequence[Sequence[str]], align: str, *, indent: str = "  ", gap: str = "  ") -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], align: str) -> list[str]:
     """Rows as lines, each column as wide as its widest cell; `align` has ``l`` or ``r`` for each column."""
     widths = [max(map(shown_width, column)) for column in zip(*rows, strict=True)]
-    return [
-        (indent + gap.join(_padded(*cell) for cell in zip(row, widths, align, strict=True))).rstrip() for row in rows
-    ]
+    return ["".join(f"  {_padded(*cell)}" for cell in zip(row, widths, align, strict=True)).rstrip() for row in rows]
 
 
 def _padded(text: str, width: int, side: str) -> str:
@@ -156,20 +154,18 @@ def _padded(text: str, width: int, side: str) -> str:
     return space + text if side == "r" else text + space
 
 
-def described(
-    pairs: Iterable[tuple[str, str]], width: int, *, indent: str = "  ", least: int = 0, most: int = 26
-) -> list[str]:
+def described(pairs: Iterable[tuple[str, str]], width: int, *, least: int = 0, most: int = 26) -> list[str]:
     """Terms on the left, their meanings on the right; a term wider than `most` stands on a line of its own."""
     entries = list(pairs)
     left = max([least, *(size for size in (shown_width(term) for term, _ in entries) if size <= most)])
     lines: list[str] = []
     for term, meaning in entries:
-        body = wrapped(meaning, width - len(indent) - left - 2)
+        body = wrapped(meaning, width - left - 4)
         if shown_width(term) > left:
-            lines.append(indent + term)
+            lines.append(f"  {term}")
             term = ""  # noqa: PLW2901 the meaning goes on the next line
-        lines.append(f"{indent}{_padded(term, left, 'l')}  {body[0]}".rstrip())
-        lines += [f"{indent}{' ' * left}  {line}" for line in body[1:]]
+        lines.append(f"  {_padded(term, left, 'l')}  {body[0]}".rstrip())
+        lines += [f"  {' ' * left}  {line}" for line in body[1:]]
     return lines
 
 

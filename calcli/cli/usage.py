@@ -67,8 +67,7 @@ def _missing(param: Any, context: Any, hint: str) -> UsageError:
         return UsageError(f"{command} needs another argument", hint=hint)
     if param.name == "data":
         return UsageError(f"{command} needs a table: a file, a glob, a directory, or - for standard input", hint=hint)
-    word = param.human_readable_name if param.param_type_name == "argument" else param.opts[-1]
-    return UsageError(f"{command} needs {word}", hint=hint)
+    return UsageError(f"{command} needs {_origin(param, context)}", hint=hint)
 
 
 def _too_many(message: str, context: Any, hint: str) -> UsageError | None:

@@ -242,14 +242,11 @@ def _by_class_accuracy(target: Target, goal: DecisionGoal, rows: Rows) -> Choice
     together, held = _likeliest_together(rows, top)
     outcome = replace(rows, prob=np.clip(together, 0.0, 1.0), label=held.astype(np.int64))
     found = Certified.of(replace(target, rate="precision"), outcome, together)
-    sure = with_confidence(target.confidence)
     if found.threshold is None:
-        best = f"{found.best:.6g}, has an accuracy of at least {found.bound:.3g} with that confidence"
-        why = f"no threshold has {target} {sure}; the best one, {best}{found.by_weights}"
-        return Choice(None, None, why, (_today(rows, top),), found.bound)
+        return Choice(None, None, found.refusal(target), (_today(rows, top),), found.bound)
     rule = _surest(found.threshold, top, classes)
     policy = Policy(rule, Target("error", "<=", 1.0 - target.value, target.confidence))
-    why = f"{target} holds among the rows that get a class {sure}"
+    why = f"{target} holds among the rows that get a class {with_confidence(target.confidence)}"
     return Choice(policy, "chosen", why, _class_options(rule, rows), found.bound)
 
 

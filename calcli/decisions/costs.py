@@ -84,8 +84,7 @@ class Costs:
         false_alarm, miss = float(np.mean(self.false_alarm)), float(np.mean(self.miss))
         return false_alarm / (false_alarm + miss)
 
-    def take(self, rows: Mask) -> Costs:
-        return taken(self, rows)
+    take = taken
 
     def of_rows(self, label: LabelArray, yes: Mask) -> FloatArray:
         cost = np.where(label > 0, np.where(yes, self.tp, self.fn), np.where(yes, self.fp, self.tn))

@@ -58,8 +58,7 @@ class Amounts:
         none = np.zeros(len(self.truth))
         return Rows(none, none.astype(np.int64), self.weight, self.units, group=self.group)
 
-    def taken(self, mask: Mask) -> Amounts:
-        return taken(self, mask)
+    taken = taken
 
 
 def choose_intervals(goal: DecisionGoal, rows: Amounts, groups: tuple[str, ...], seed: int) -> Choice:

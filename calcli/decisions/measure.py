@@ -53,8 +53,7 @@ class Rows:
         """Weights, ones where none were given."""
         return np.ones(len(self.prob)) if self.weight is None else self.weight
 
-    def taken(self, mask: Mask) -> Rows:
-        return taken(self, mask)
+    taken = taken
 
     def held_out(self, confidence: float) -> HeldOut:
         """The rows behind thresholds, beside their scores."""
@@ -214,15 +213,12 @@ class JudgedScores:
             members = rule.members(rows.prob, self.beside)
             done, wrong = members.sum(axis=1) > 0, ~rows.held(members)
             each = [(of_class(rows, place), yes) for place, yes in enumerate(members.T)]
-        elif isinstance(rule, GroupRule):
-            assert rows.group is not None
-            done, wrong = np.ones(len(rows.prob), dtype=np.bool_), np.zeros(len(rows.prob), dtype=np.bool_)
-            yes, parts = rule.yes(rows.prob, rows.group), [rows.group == place for place in range(len(rule.groups))]
-            each, kind = [(rows.taken(part), yes[part]) for part in parts], rule.column
         else:
             done, yes = self._done(rule)
-            wrong = yes != (rows.label > 0)
-            each = [(rows, yes)]
+            wrong, each = yes != (rows.label > 0), [(rows, yes)]
+            if isinstance(rule, GroupRule):
+                parts = [np.asarray(rows.group) == place for place in range(len(rule.groups))]
+                each, kind = [(rows.taken(part), yes[part]) for part in parts], rule.column
         if target.rate == "error":
             return [Promised(target, rows.taken(done), wrong[done])]
         return [Promised(target, *pair, target.rate, kind) for pair in each]

@@ -71,7 +71,8 @@ class Certified:
 
     def refusal(self, target: Target) -> str:
         side = "at least" if target.relation == ">=" else "at most"
-        best = f"{self.best:.6g}, has a {target.rate} of {side} {self.bound:.3g} with that confidence"
+        rate = f"{'an' if target.rate == 'accuracy' else 'a'} {target.rate}"
+        best = f"{self.best:.6g}, has {rate} of {side} {self.bound:.3g} with that confidence"
         sure = with_confidence(target.confidence)
         return f"no threshold has {target} {sure}; the best one, {best}{self.by_weights}"
 

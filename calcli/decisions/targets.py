@@ -82,21 +82,17 @@ RATES: Mapping[str, Rate] = {
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The counts at thresholds, and what they are worth as evidence.
-
-    Attributes
-    ----------
-    squares
-        The sums of squared weights: rows of weight w are worth (sum w)^2 / sum w^2 rows of one weight.
-    units
-        The design effect (Kish) of each rate: how many rows of a unit say as much as one row of a unit of its own; 1
-        where rows stand for themselves.
-    """
+    """The counts at thresholds, and what they are worth as evidence."""
 
     thresholds: FloatArray
     counts: Counts
     squares: Counts
+    """The sums of squared weights: rows of weight w are worth (sum w)^2 / sum w^2 rows of one weight."""
+
     effects: Mapping[str, FloatArray]
+    """The design effect (Kish) of each rate: how many rows of a unit say as much as one row of a unit of its own; 1
+    where rows stand for themselves.
+    """
 
     def worth(
         self, name: str, expected: Decided | None = None, value: float | None = None

@@ -23,35 +23,31 @@ Input: TypeAlias = Literal["auto", "logit", "prob"]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows to fit on.
-
-    Attributes
-    ----------
-    labels
-        A class or an amount in each row.
-    classes
-        As scikit-learn has them; None where labels are amounts.
-    features
-        Any frame, or an array with a column for each; None where there are none.
-    weights, groups
-        One in each row; None where there are none.
-    scores
-        Of the positive class, the last of two, shape (n,), or of each class, shape (n, K), in the order of `classes`;
-        None where there are none.
-    kind
-        What the scores are.
-    weight_kind
-        What a weight stands for; None is importance.
-    """
+    """Rows to fit on."""
 
     labels: NDArray[Any]
+    """A class or an amount in each row."""
+
     classes: NDArray[Any] | None
+    """As scikit-learn has them; None where labels are amounts."""
+
     features: object = None
+    """Any frame, or an array with a column for each; None where there are none."""
+
     weights: object = None
     groups: object = None
+    """`weights`, `groups`: one in each row; None where there are none."""
+
     scores: FloatArray | None = None
+    """Of the positive class, the last of two, shape (n,), or of each class, shape (n, K), in the order of `classes`;
+    None where there are none.
+    """
+
     kind: ScaleKind = "prob"
+    """What the scores are."""
+
     weight_kind: WeightKind | None = None
+    """What a weight stands for; None is importance."""
 
     def table(self) -> tuple[pl.DataFrame, Flags, str | None]:
         """The table, the parts that its columns play, and the column of the groups."""
@@ -153,8 +149,3 @@ def check_length(name: str, length: int, rows: int) -> None:
     """Refuse an array that is not as long as there are rows."""
     if length != rows:
         raise DataError(f"there are {rows:,} rows, and {name} has {length:,}: inconsistent numbers of samples")
-
-
-def by_class(prob: FloatArray) -> FloatArray:
-    """Probabilities with a column for each class, also of two."""
-    return prob if prob.ndim == 2 else np.column_stack([1.0 - prob, prob])

@@ -210,13 +210,14 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         """Calibrated probabilities, with a column for each of `classes_`; scores are as in `fit`."""
         check_is_fitted(self)
         with as_value_errors():
-            from calcli.estimators.arrays import by_class, feature_table, with_columns
+            from calcli.decisions.conformal import of_classes
+            from calcli.estimators.arrays import feature_table, with_columns
             from calcli.tables.score_arrays import columns_of, scores_of
 
             model, rows = self.artifact_, scores_of(scores)
             features = feature_table(X if model.needs_features else None, len(rows))
             table = with_columns(features, columns_of(rows, model.binding))
-            return by_class(model.predict(table, check_scale=False))
+            return of_classes(model.predict(table, check_scale=False))
 
     def predict(self, scores: ArrayLike, X: object = None) -> NDArray[Any]:
         """The most probable class of each row."""

@@ -123,12 +123,12 @@ class Ensemble(BaseEstimator):
 
     def predict_proba(self, X: Any) -> FloatArray:
         """The mean of the members' probabilities, with a column for each of `classes_`."""
-        from calcli.estimators.arrays import by_class
+        from calcli.decisions.conformal import of_classes
 
         mean = self.uncertainty(X).mean
         if not hasattr(self, "classes_"):
             raise AttributeError("an ensemble of amounts has no probabilities: see predict and uncertainty")
-        return by_class(mean)
+        return of_classes(mean)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row, or the mean amount."""

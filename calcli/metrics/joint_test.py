@@ -249,12 +249,8 @@ def label_ratio(rows: FloatArray, weight: FloatArray, square: FloatArray) -> Flo
 
     It is averaged (Mantel & Haenszel 1959) over as many neighbouring scores as `_PRECISE` needs: over hardly any where
     weights are a function of label and score, over all where they vary much beside these. What is then still within
-    chance of 1 is drawn to 1 (James & Stein 1961).
-
-    Parameters
-    ----------
-    rows, weight, square
-        The sums of 1, w and w^2 by label and score, shape (2, scores).
+    chance of 1 is drawn to 1 (James & Stein 1961). `rows`, `weight` and `square` are the sums of 1, w and w^2 by label
+    and score, shape (2, scores).
     """
     held = (rows > 0) & (weight > 0)
     both, total = held.all(axis=0), np.maximum(rows.sum(axis=0), 1.0)

@@ -129,7 +129,7 @@ def _ends(entry: JsonObject, digits: int) -> str:
 
 
 def _digits(found: Sequence[JsonObject]) -> int:
-    return decimals([end for entry in found for end in _interval(entry) if end is not None])
+    return decimals(end for entry in found for end in _interval(entry))
 
 
 def _interval(entry: JsonObject) -> tuple[Any, Any, Any]:
@@ -198,7 +198,7 @@ def ever_narrower(shown: Table) -> Iterator[Table]:
 def _promised(report: Report) -> Table:
     """The promised numbers, a line each."""
     metrics = report.scores[0].metrics
-    digits = decimals([one.value for one in metrics.values() if one.value is not None])
+    digits = decimals(one.value for one in metrics.values())
     rows = [[name, number(one.value, digits), _ends(asdict(one), digits)] for name, one in metrics.items()]
     return Table("", ["", "promised", "95 % interval"], rows)
 
@@ -210,7 +210,8 @@ def picture(report: Report) -> list[IntervalRow]:
     for entry in found:
         where = "all rows" if entry["group"] is None else " = ".join(map(str, _where(entry)))
         name = f"{where}, {_name(entry, found)}" if _several(found) else where
-        shown.append(IntervalRow(name, _interval(entry), _interval(entry["labels_only"]), entry["scores_mean"]))
+        alone = None if entry["labels_only"] is None else _interval(entry["labels_only"])
+        shown.append(IntervalRow(name, _interval(entry), alone, entry["scores_mean"]))
     return shown
 
 

@@ -191,23 +191,27 @@ def _bins(one: JsonObject) -> str:
     return f"{one['bins']:,} bins{auto} of {kinds.get(one['binning'], one['binning'])}"
 
 
-def drift(found: JsonObject | None) -> Iterator[tuple[Literal["calibration", "promise"], bool, str]]:
-    """The results of the tests of the calibration and of a policy's promise over all nights: what was tested, whether
-    it has drifted or is broken, and the sentence with the evidence; nothing where there is nothing to test.
+def drift(found: JsonObject | None) -> Iterator[tuple[Literal["calibration", "promise"], str, bool | None, str]]:
+    """The results of the tests of the calibration and of a policy's promise over all nights: what was tested, the
+    answer, whether it is a bad one, or none yet, and the sentence with the evidence; nothing where nothing is tested.
     """
     if found is None:
         return
     if found["evidence"] is not None:
         said = _evidence(found["evidence"], found, "drift is reported")
         if found["drifted"]:
-            said = f"{found['what']}, {_since(found)} ({said})"
-        yield "calibration", found["drifted"], said
+            yield "calibration", "DRIFT", True, f"{found['what']}, {_since(found)} ({said})"
+        elif found.get("learning"):
+            yield "calibration", "no verdict yet", None, said
+        else:
+            yield "calibration", "no drift detected", False, said
     if (promise := found.get("promise")) is not None:
         evidence = _evidence(promise["evidence"], found, "a broken promise is reported")
-        said = f"no night refutes the promise {promise['target']} ({evidence})"
         if promise["broken"]:
             said = f"the promise {promise['target']} is broken, {_since(promise)} ({evidence})"
-        yield "promise", promise["broken"], said
+            yield "promise", "BROKEN", True, said
+        else:
+            yield "promise", "kept", False, f"no night refutes the promise {promise['target']} ({evidence})"
 
 
 def _evidence(evidence: float, verdict: JsonObject, what: str) -> str:

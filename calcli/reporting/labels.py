@@ -54,7 +54,7 @@ def table(report: Report) -> Table | None:
     groups: Sequence[Any] = report.groups
     raw = {entry["group"]: entry["metrics"][metric]["value"] for entry in groups if entry["score"] == RAW}
     values = [value for entry in entries for value in (raw[entry["group"]], entry["metrics"][metric]["value"])]
-    digits = decimals([value for value in values if value is not None])
+    digits = decimals(values)
     names = dict.fromkeys(entry["score"] for entry in entries)
     methods = {entry["method"] for entry in entries}
     words = [word for word, shown in (("score", len(names) > 1), ("method", len(methods) > 1)) if shown]

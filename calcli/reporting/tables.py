@@ -93,8 +93,8 @@ class Findings(NamedTuple):
         groups: dict[str, tuple[int, int]] = {}
         for entry in report.groups:
             if entry["score"] == RAW:
-                p, (off, count) = entry["p_adjusted"], groups.get(str(entry["by"]), (0, 0))
-                groups[str(entry["by"])] = off + (isinstance(p, float) and p <= LEVEL), count + 1
+                off, count = groups.get(str(entry["by"]), (0, 0))
+                groups[str(entry["by"])] = off + beyond_chance(entry), count + 1
         return cls(
             tuple(score for score in report.scores if score.status == "ok"),
             {name: asdict(definition) for name, definition in report.definitions.items()},
@@ -153,7 +153,7 @@ def part_of(score: ScoreRow, metric: str, part: str = "value") -> float | None:
 
 
 def _decimals_of(scores: Iterable[ScoreRow]) -> int:
-    return decimals([one.value for score in scores for one in score.metrics.values() if one.value is not None])
+    return decimals(one.value for score in scores for one in score.metrics.values())
 
 
 def missing(scores: Sequence[ScoreRow]) -> list[str]:
@@ -241,8 +241,7 @@ def by_group(report: Report) -> Iterator[Table]:
     for by, score in dict.fromkeys((entry["by"], entry["score"]) for entry in entries):
         chosen = [entry for entry in entries if (entry["by"], entry["score"]) == (by, score)]
         metrics = list(chosen[0]["metrics"])
-        values = [entry["metrics"][name]["value"] for entry in chosen for name in metrics]
-        digits = decimals([value for value in values if value is not None])
+        digits = decimals(entry["metrics"][name]["value"] for entry in chosen for name in metrics)
         rows = [
             [
                 "null" if entry["group"] is None else str(entry["group"]),
@@ -262,7 +261,7 @@ def since(report: Report) -> tuple[Table, list[str]] | None:
     if report.baseline is None:
         return None
     changes = [one for one in report.changes if one.by is None]
-    digits = decimals([value for one in changes for value in (one.old, one.new) if value is not None])
+    digits = decimals(value for one in changes for value in (one.old, one.new))
     rows = [
         [
             one.score,
@@ -344,7 +343,7 @@ def leaderboard_terms(report: Report, shown: Table) -> list[Pair]:
     known = [(name, None if chosen is None else part_of(chosen, name, "floor")) for name in metrics]
     floors = {name: floor for name, floor in known if floor is not None}
     if floors:
-        digits = decimals(list(floors.values()))
+        digits = decimals(floors.values())
         named = ", ".join(f"{name} {number(floor, digits)}" for name, floor in floors.items())
         pairs.append((FLOOR[0], f"{FLOOR[1]}; of {report.chosen} {named}"))
     return [*pairs, *(term for term in _LEADERBOARD_TERMS if term[0] in shown.header)]

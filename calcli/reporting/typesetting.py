@@ -32,9 +32,9 @@ def settings(values: Mapping[str, object], sign: str = "=") -> str:
     return ", ".join(f"{name}{sign}{short(value)}" for name, value in values.items())
 
 
-def decimals(values: Sequence[float]) -> int:
-    """The number of decimals in which the smallest number shows two digits: four to six."""
-    least = min((abs(value) for value in values if abs(value) >= 1e-6), default=1.0)
+def decimals(values: Iterable[float | None]) -> int:
+    """The number of decimals in which the smallest of the known numbers shows two digits: four to six."""
+    least = min((abs(value) for value in values if value is not None and abs(value) >= 1e-6), default=1.0)
     digits = 4
     while digits < 6 and least < 10 ** (1 - digits):
         digits += 1

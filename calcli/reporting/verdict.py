@@ -107,7 +107,7 @@ def _changes(findings: Findings, score: ScoreRow) -> list[str]:
 
 def _judged(name: str, measure: tuple[str, str, str], values: tuple[float, float], difference: Difference) -> Verdict:
     words, place, base = measure
-    digits = decimals(list(values))
+    digits = decimals(values)
     before, after = (f"{value:.{digits}f}" for value in values)
     size = _size(values[0], difference)
     moved = f"{place} from {before} to {after} ({size})"

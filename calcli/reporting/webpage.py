@@ -154,13 +154,9 @@ def _sentence(judged: Verdict) -> str:
 
 def _drift(report: Report) -> str:
     found = ""
-    for what, bad, said in facts.drift(report.drift):
-        if what == "promise":
-            found += paragraph(f"{said[:1].upper()}{said[1:]}.", "worse" if bad else "better")
-        elif report.drift is not None and report.drift.get("learning"):
-            found += paragraph(f"No verdict yet: {said}.", "")
-        else:
-            found += paragraph(f"{'Drift' if bad else 'No drift detected'}: {said}.", "worse" if bad else "better")
+    for what, answer, bad, said in facts.drift(report.drift):
+        sentence = f"{said[:1].upper()}{said[1:]}." if what == "promise" else f"{answer.capitalize()}: {said}."
+        found += paragraph(sentence, {True: "worse", False: "better", None: ""}[bad])
     return found
 
 

@@ -159,18 +159,8 @@ def sampled_table(
 ) -> Iterator[TableSample]:
     """A sample of the table, in which each label has its share, or in which units are whole.
 
-    Parameters
-    ----------
-    request
-        Which table, and how many rows.
-    flags, known
-        What the columns are.
-    unit
-        The column that names the unit of each row.
-    listener
-        Hears of the stage.
-    most
-        The largest number of rows where the request names none.
+    `flags` and `known` say what the columns are, `unit` is the one that names the unit of each row, and `most` the
+    largest number of rows where the request names none.
     """
     refuse_auto_bins(request.options)
     with spark_table(request) as whole:

@@ -336,9 +336,8 @@ def format_of(
 ) -> Format:
     """The format of a file: the given one, or else that of its suffix; a stream has the format `stream`."""
     if given is not None:
-        for known in FORMATS:
-            if given.lower() == known:
-                return known
+        if (known := given.lower()) in FORMATS:
+            return known
         raise UsageError(f"{flag}: {unknown_name('format', given, FORMATS)}")
     if (by_suffix := suffix_format(path)) is not None:
         return by_suffix

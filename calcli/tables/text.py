@@ -117,8 +117,7 @@ def _with_commas(file: LocalFile) -> set[str]:
 
 
 def header(file: LocalFile) -> tuple[str, ...]:
-    """The column names; refuses files that are no text, have no names, or a name twice."""
-    _refuse_other_content(file)
+    """The column names; refuses files that have no names, or a name twice."""
     names = _first_row(file)
     if any("\0" in name for name in names):
         raise DataError(f"{file.name} has a NUL byte in a column name", hint="is it a text file?")

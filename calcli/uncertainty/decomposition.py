@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.batch import Column, FloatArray
+from calcli.batch import Column, FloatArray, spans
 from calcli.errors import DataError
 from calcli.numeric.links import CLIP, LEAST
 from calcli.numeric.seeded import stream
@@ -78,8 +78,7 @@ def decompose(members: Members) -> Decomposed:
     if members.variance is not None:
         knowledge: FloatArray = members.mean.var(axis=1)
         return Decomposed(_mean(members.mean), _mean(members.variance), knowledge)
-    starts = range(0, max(len(members), 1), _BLOCK)
-    parts = [_decompose_classes(members.mean[start : start + _BLOCK]) for start in starts]
+    parts = [_decompose_classes(members.mean[block]) for block in spans(max(len(members), 1), _BLOCK)]
     return Decomposed(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 

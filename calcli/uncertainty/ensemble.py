@@ -51,27 +51,23 @@ DEEPEST = 16
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How an ensemble is trained.
-
-    Attributes
-    ----------
-    kind
-        ``sglb``: models trained by stochastic gradient Langevin boosting, which samples from the posterior.
-        ``sgb``: models each tree of which sees half of the rows. ``virtual``: one SGLB model, of which every so many
-        trees of the second half are a member.
-    members
-        M, how many there are.
-    trees, depth
-        The size of each model.
-    learning_rate
-        None leaves the choice to CatBoost.
-    """
+    """How an ensemble is trained."""
 
     kind: Kind = "sglb"
+    """``sglb``: models trained by stochastic gradient Langevin boosting, which samples from the posterior. ``sgb``:
+    models each tree of which sees half of the rows. ``virtual``: one SGLB model, of which every so many trees of the
+    second half are a member.
+    """
+
     members: int = 10
+    """M, how many there are."""
+
     trees: int = 1000
     depth: int = 6
+    """`trees`, `depth`: the size of each model."""
+
     learning_rate: float | None = None
+    """None leaves the choice to CatBoost."""
 
     def __post_init__(self) -> None:
         if self.members < 2:

@@ -70,29 +70,24 @@ class ApplyRequest(RowsRequest):
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """The columns and rows that were written.
-
-    Attributes
-    ----------
-    output
-        Where the table went; empty where it is `frame`.
-    rows, rows_bad
-        All rows, and those that got null because they have no usable score.
-    columns
-        The columns that were added.
-    doubt
-        Why the score may not be what the artifact takes it for, if it may not.
-    frame
-        The table, where no output was named; None after a dry run.
-    """
+    """The columns and rows that were written."""
 
     output: str
+    """Where the table went; empty where it is `frame`."""
+
     rows: int
     rows_bad: int
+    """`rows`, `rows_bad`: all rows, and those that got null because they have no usable score."""
+
     columns: tuple[str, ...]
+    """The columns that were added."""
+
     binding: Binding
     doubt: str | None = None
+    """Why the score may not be what the artifact takes it for, if it may not."""
+
     frame: pl.DataFrame | None = None
+    """The table, where no output was named; None after a dry run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,29 +56,24 @@ class DecideRequest(RowsRequest, DecisionGoal):
 
 @dataclass(frozen=True, slots=True)
 class DecideResult:
-    """The policy, and what it is worth beside others.
-
-    Attributes
-    ----------
-    path
-        The artifact, if it was kept.
-    model
-        The calibrator with the policy; without one where nothing is as it must be.
-    refused
-        Why nothing was kept, if so.
-    scores
-        The score that decides, and the raw one, at many thresholds; none of more than two classes.
-    """
+    """The policy, and what it is worth beside others."""
 
     path: Path | Url | None
+    """The artifact, if it was kept."""
+
     model: Model
+    """The calibrator with the policy; without one where nothing is as it must be."""
+
     choice: Choice
     data: DataFacts
     binding: Binding
     seed: int
     refused: str | None = None
+    """Why nothing was kept, if so."""
+
     warnings: tuple[ReportWarning, ...] = ()
     scores: tuple[AtThresholds, ...] = ()
+    """The score that decides, and the raw one, at many thresholds; none of more than two classes."""
 
     def to_json(self) -> dict[str, Json]:
         path = None if self.model.path is None else as_text(self.model.path)

@@ -28,7 +28,7 @@ from calcli.tables.request import Engine, RowsRequest, check_master
 from calcli.tables.source import Data, Source
 from calcli.verbs.clusters import by_column
 from calcli.verbs.compared_scores import ComparedScore, NamedScores, all_features, bind_scores, split_names
-from calcli.verbs.engine import grouped, opened
+from calcli.verbs.engine import grouped, needs_all_rows, opened
 from calcli.verbs.score_passes import CurvePass
 from calcli.version import VERSION
 
@@ -147,19 +147,15 @@ class DiagramRequest(RowsRequest):
 
 @dataclass(frozen=True, slots=True)
 class DiagramResult:
-    """The curves, and the name of the label for their captions.
-
-    Attributes
-    ----------
-    curves
-        By class, then by score; in a page by kind first.
-    label
-        The label column, for the captions of axes.
-    """
+    """The curves, and the name of the label for their captions."""
 
     request: DiagramRequest = field(repr=False)
     curves: tuple[Curve, ...]
+    """By class, then by score; in a page by kind first."""
+
     label: str
+    """The label column, for the captions of axes."""
+
     data: DataFacts
     binding: Binding
 
@@ -220,10 +216,7 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
         "--edges": request.edges is not None,
     }
     if request.engine != "local" and (flag := next((flag for flag, given in needs.items() if given), None)):
-        raise UsageError(
-            f"{flag} needs all rows at once, and --engine spark has only sums over parts of them",
-            hint="leave it out, or draw a sample of the rows on one machine",
-        )
+        raise needs_all_rows(flag, "draw")
     if request.edges is not None:
         if not named.linked:
             raise UsageError("--edges is used by artifacts fitted with --edges", hint="leave it out")

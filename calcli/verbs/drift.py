@@ -307,24 +307,24 @@ def _of_promise(log: DriftLog, promises: Sequence[Promised]) -> PromiseVerdict:
     target = f"{promises[0].target}{each}"
     if log.promised is None:
         return PromiseVerdict(target, False, 1.0, None, None)
-    evidence = float(np.exp(min(log.promised.evidence, 700.0)))
+    evidence, since, since_at = _found(log, log.promised)
+    return PromiseVerdict(target, since is not None, evidence, since, since_at)
+
+
+def _found(log: DriftLog, bets: EProcess) -> tuple[float, int | None, str | None]:
+    """By how much bets have multiplied their stake and, where it is enough, since which observation and when."""
+    evidence = float(np.exp(min(bets.evidence, 700.0)))
     if evidence < 1.0 / ALPHA:
-        return PromiseVerdict(target, False, evidence, None, None)
-    since = int(log.promised.since[log.promised.leader])
-    return PromiseVerdict(target, True, evidence, since, log.observations[since - 1].at)
+        return evidence, None, None
+    since = int(bets.since[bets.leader])
+    return evidence, since, log.observations[since - 1].at
 
 
 def _verdict(log: DriftLog, state: Path | Url, names: Sequence[str]) -> DriftVerdict:
     wealth, learning = log.wealth, max(0, LEARNED - log.wealth.nights)
-    quiet = DriftVerdict(False, None, wealth.nights, None, None, None, str(state), learning)
-    if not len(wealth.logs):
-        return quiet
-    evidence = float(np.exp(min(wealth.evidence, 700.0)))
-    if evidence < 1.0 / ALPHA:
-        return replace(quiet, evidence=evidence)
-    since = int(wealth.since[wealth.leader])
-    since_at, what = log.observations[since - 1].at, _direction(wealth.leader, names)
-    return replace(quiet, drifted=True, evidence=evidence, since=since, since_at=since_at, what=what)
+    evidence, since, since_at = _found(log, wealth) if len(wealth.logs) else (None, None, None)
+    what = None if since is None else _direction(wealth.leader, names)
+    return DriftVerdict(since is not None, evidence, wealth.nights, since, since_at, what, str(state), learning)
 
 
 def _direction(leader: int, names: Sequence[str]) -> str:

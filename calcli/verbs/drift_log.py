@@ -63,18 +63,13 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class DriftLog:
-    """The content of the state file, for one generation of an artifact.
-
-    Attributes
-    ----------
-    wealth, promised
-        Of the bets against the calibration, and against what a policy promises.
-    """
+    """The content of the state file, for one generation of an artifact."""
 
     artifact: str
     wealth: EProcess
     observations: tuple[Observation, ...] = ()
     promised: EProcess | None = None
+    """`wealth`, `promised`: the bets against the calibration, and against what a policy promises."""
 
     @classmethod
     def read(cls, path: Path | Url, model: Model) -> DriftLog:

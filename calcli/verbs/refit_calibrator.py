@@ -144,34 +144,29 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class RefitResult:
-    """The report, and whether the artifact was replaced.
-
-    Attributes
-    ----------
-    path
-        The artifact, renewed or not.
-    kept
-        Why the one in place stays; None where it was replaced.
-    usual
-        Whether it stays because nothing shows the new one to be better, as on most nights.
-    name
-        Of the new calibrator in the report.
-    evidence
-        That the new calibrator is better than the one in place.
-    guard
-        What it must not be worse in, with the margin on these rows.
-    moved
-        By how much the new probabilities of the compared rows differ from those in place: the mean, and the most.
-    """
+    """The report, and whether the artifact was replaced."""
 
     path: Path | Url
+    """The artifact, renewed or not."""
+
     report: Report
     kept: str | None
+    """Why the one in place stays; None where it was replaced."""
+
     usual: bool
+    """Whether it stays because nothing shows the new one to be better, as on most nights."""
+
     name: str
+    """The name of the new calibrator in the report."""
+
     evidence: Evidence
+    """For the new calibrator being better than the one in place."""
+
     guard: Guard
+    """What it must not be worse in, with the margin on these rows."""
+
     moved: tuple[float, float]
+    """By how much the new probabilities of the compared rows differ from those in place: the mean, and the most."""
 
 
 def refit_calibrator(

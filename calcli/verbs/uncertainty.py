@@ -122,29 +122,23 @@ class EnsembleRequest(RowsRequest):
 
 @dataclass(frozen=True, slots=True)
 class EnsembleResult:
-    """The ensemble, and how it was trained.
-
-    Attributes
-    ----------
-    binding
-        Which column plays which part.
-    path
-        The artifact, if it was kept; after a dry run, where it would be.
-    model
-        The ensemble, ready to predict; None after a dry run.
-    trials
-        The loss of each learning rate and depth, where they were tuned.
-    seconds
-        How long training took.
-    warnings
-        For a careful reader.
-    """
+    """The ensemble, and how it was trained."""
 
     binding: Binding
+    """Which column plays which part."""
+
     path: Path | Url | None
+    """The artifact, if it was kept; after a dry run, where it would be."""
+
     model: EnsembleModel | None = None
+    """The ensemble, ready to predict; None after a dry run."""
+
     trials: tuple[GridCell, ...] = ()
+    """The loss of each learning rate and depth, where they were tuned."""
+
     seconds: float = 0.0
+    """How long training took."""
+
     warnings: tuple[str, ...] = ()
 
 

@@ -16,6 +16,7 @@ from calcli.cli.main import main
 from calcli.errors import DataError, UsageError
 from calcli.metrics.powered import Sample, difference, powered
 from calcli.numeric.binomial import score_interval
+from calcli.reporting.webpage import webpage
 from calcli.reports.schema import Report
 from calcli.verbs import judged_sums
 from calcli.verbs.label_plan import Variances, draw, inclusion, planned
@@ -542,6 +543,11 @@ def test_a_moved_base_rate_is_found_without_labels_and_applied(platt: Path, rate
     shifted = calcli.apply(platt, rows.drop("label"), prior_shift="estimate").frame["calibrated"]
     assert shifted.mean() == pytest.approx(found["value"], abs=1e-6)  # where the EM stands still
     assert abs(calcli.apply(platt, rows).frame["calibrated"].mean() - rate) > 0.05
+
+
+def test_a_page_shows_a_moved_rate_alone_where_there_are_no_labels(platt: Path) -> None:
+    page = webpage(calcli.estimate(moved_rows(0.6).drop("label"), artifact=platt, prior_shift="estimate"))
+    assert page.count('<circle cx="') == 1
 
 
 def test_moved_features_are_told_from_moved_rates(platt: Path) -> None:
