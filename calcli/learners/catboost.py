@@ -151,7 +151,8 @@ class _Messages:
     """CatBoost's messages, which go to our log while any thread trains: it lets a single thread say where they go."""
 
     def __init__(self) -> None:
-        self._lock, self._training, self._over = threading.Lock(), 0, threading.Event()
+        self._lock, self._training = threading.Lock(), 0
+        self._over, self._taker = threading.Event(), threading.Thread()
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -159,7 +160,8 @@ class _Messages:
         with self._lock:
             if self._training == 0:
                 begun, self._over = threading.Event(), threading.Event()
-                threading.Thread(target=self._take, args=(begun, self._over), daemon=True).start()
+                self._taker = threading.Thread(target=self._take, args=(begun, self._over), daemon=True)
+                self._taker.start()
                 begun.wait()
             self._training += 1
         try:
@@ -169,6 +171,7 @@ class _Messages:
                 self._training -= 1
                 if self._training == 0:
                     self._over.set()
+                    self._taker.join()  # the next could not take them from one that has not yet let them go
 
     @staticmethod
     def _take(begun: threading.Event, over: threading.Event) -> None:

@@ -394,7 +394,7 @@ def test_no_edge_between_calibration_rows_is_an_error_with_both_kinds_of_ids() -
 def test_where_labels_of_one_class_show_no_important_feature_auto_is_the_first_by_name() -> None:
     batch = replace(ordinary(50), label=np.zeros(50, dtype=np.int64))
     first = min(batch.features)
-    np.testing.assert_array_equal(fitted(batch, "auto").predict(batch), fitted(batch, f"knn:{first}").predict(batch))
+    np.testing.assert_array_equal(fitted(batch, "auto").predict(batch), fitted(batch, f"column:{first}").predict(batch))
 
 
 def test_a_gpu_that_is_not_there_is_named() -> None:
