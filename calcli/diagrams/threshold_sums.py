@@ -47,9 +47,9 @@ class ThresholdSums(CurveSums):
         self.thresholds, self.versus, self.whole = thresholds_between(span), versus, span is None
         count = len(self.thresholds) + 1
         super().__init__(score, of, bands, np.zeros((2, count)))
-        self.square = 0.0
-        self.apart = np.zeros((2, 2, 2, count))
-        """By label, by whether this or the other score says yes, and for w and w^2: what begins less what ends."""
+        self.square, self.loss = 0.0, 0.0
+        self.apart = np.zeros((2, 2, 3, count))
+        """By label, by whether this or the other score says yes, and for 1, w and w^2: what begins less what ends."""
 
     def add(self, rows: Scored, other: Scored | None = None) -> None:
         count = len(self.thresholds) + 1
@@ -59,20 +59,21 @@ class ThresholdSums(CurveSums):
             reached = np.searchsorted(self.thresholds, rows.prob[some], side="right")
             self.sums += totals(label * count + reached, weight, 2 * count).reshape(2, count)
             self.square += float(np.square(weight).sum())
+            self.loss += float(weight @ np.square(rows.prob[some] - label))
             if other is None:
                 continue
             theirs = np.searchsorted(self.thresholds, other.prob[some], side="right")
             kind = 2 * label + (reached < theirs)
-            for power in (1, 2):
+            for power, each in enumerate((np.sign(weight), weight, weight**2)):
                 begun, ended = (
-                    totals(kind * count + end(reached, theirs), weight**power, 4 * count)
-                    for end in (np.minimum, np.maximum)
+                    totals(kind * count + end(reached, theirs), each, 4 * count) for end in (np.minimum, np.maximum)
                 )
-                self.apart[:, :, power - 1] += (begun - ended).reshape(2, 2, count)
+                self.apart[:, :, power] += (begun - ended).reshape(2, 2, count)
 
     def join(self, other: ThresholdSums) -> None:
         super().join(other)
         self.square += other.square
+        self.loss += other.loss
         self.apart += other.apart
 
     @abstractmethod
@@ -87,11 +88,11 @@ class ThresholdSums(CurveSums):
         if not self.sums.any():
             return self.curve_of()
         total = self.sums.sum()
-        negative, positive = (each.sum() - np.cumsum(each)[:-1] for each in self.sums)
+        negative, positive = (np.cumsum(each[::-1])[-2::-1] for each in self.sums)
         yes, false, no = self.worth()
         y = (yes * positive + false * negative + no * (self.sums[1].sum() - positive)) / total
         band = Band(None, np.zeros(len(y), dtype=np.bool_))
-        error = 2.0 * float(np.trapezoid(y, self.thresholds)) if self.kind == "murphy" and self.whole else 0.0
+        error = self.loss / float(total) if self.kind == "murphy" and self.whole else 0.0
         return self.curve_of(
             points_of(self.thresholds, y, negative + positive, band), error, float(total), rate=self._rate
         )
@@ -110,12 +111,13 @@ class ThresholdSums(CurveSums):
         yes, false, no = self.worth()
         worth = np.stack([false, yes - no])
         open_ = np.cumsum(self.apart, axis=3)[..., :-1]  # label, side, power, threshold
+        open_ = np.where(open_[:, :, :1] > 0.0, open_, 0.0)  # not what rounding leaves of sums of weights
         less, both = open_[:, 0] - open_[:, 1], open_[:, 0] + open_[:, 1]
-        y = (worth * less[:, 0]).sum(axis=0) / total
-        squares = (worth**2 * both[:, 1]).sum(axis=0) - 2.0 * y * (worth * less[:, 1]).sum(axis=0) + y**2 * self.square
+        y = (worth * less[:, 1]).sum(axis=0) / total
+        squares = (worth**2 * both[:, 2]).sum(axis=0) - 2.0 * y * (worth * less[:, 2]).sum(axis=0) + y**2 * self.square
         width = Z975 * np.sqrt(np.maximum(squares, 0.0)) / total
         band = Band(None if self.bands == "none" else (y - width, y + width), np.abs(y) > width)
-        points = points_of(self.thresholds, y, both[:, 0].sum(axis=0), band)
+        points = points_of(self.thresholds, y, both[:, 1].sum(axis=0), band)
         return [Curve(self.score, self.of, self.kind, points, total=total, versus=self.versus)]
 
     @property

@@ -116,10 +116,26 @@ def test_acting_on_all_and_on_none() -> None:
     assert [one.y for one in found[0].points] == pytest.approx([one.y for one in found[1].points])
 
 
-def test_the_brier_score_is_twice_the_area_below_murphys_curve() -> None:
-    (scores, _) = pair()
-    found = traced([scores], "murphy", span=None)[0]
-    assert found.error == pytest.approx(brier(scores, Options()).value, rel=2e-3)
+@pytest.mark.parametrize("kind", ["benefit", "murphy"])
+def test_scores_that_decide_alike_differ_by_nothing_whatever_the_weights(kind: Kind) -> None:
+    rng = np.random.default_rng(0)
+    label, weight = rng.integers(0, 2, 500), rng.exponential(size=500)
+    scores = [Scored(label, prob, weight) for prob in rng.uniform(0, 0.5, (2, 500))]
+    alike = [one for one in traced(scores, kind, (0.05, 0.9))[-1].points if one.x > 0.5]
+    assert alike
+    assert {(one.y, one.n, one.lo, one.hi, one.off) for one in alike} == {(0.0, 0.0, 0.0, 0.0, False)}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_brier_score_is_twice_the_area_below_murphys_curve(weighted: bool) -> None:
+    (scores, _) = pair(weighted=weighted)
+    found = traced([scores], "murphy", span=None, parts=3)[0]
+    assert found.error == pytest.approx(brier(scores, Options()).value, rel=1e-12)
+    assert found.error == pytest.approx(
+        2 * np.trapezoid([one.y for one in found.points], [one.x for one in found.points]), rel=2e-3
+    )
+    wrong = Scored(1 - scores.label, scores.label.astype(float))  # all of the curve rises up to 1
+    assert traced([wrong], "murphy", span=None)[0].error == 1.0
 
 
 def test_what_is_said() -> None:
