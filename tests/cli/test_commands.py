@@ -382,6 +382,20 @@ def test_a_report_in_a_file_is_the_one_on_stdout(here: Path, run: Run) -> None:
     assert run(*words, "-o", "nowhere/r.json")[0] == 7
 
 
+@pytest.mark.parametrize("data", ["table.csv", "tab*.csv", "."])
+@pytest.mark.parametrize("verb", ["evaluate", "compare"])
+def test_a_report_does_not_replace_the_table_that_it_is_about(
+    verb: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pl.DataFrame({"label": [0, 1] * 20, "logit": [-1.0, 1.0, 0.5, 2.0] * 10}).write_csv("table.csv")
+    before = Path("table.csv").read_bytes()
+    code, out, err = run(verb, data, "-o", "table.csv")
+    assert (code, out) == (2, "")
+    assert "table.csv is a table that this report is about" in err
+    assert Path("table.csv").read_bytes() == before
+
+
 def test_an_export_in_a_file_is_the_one_on_stdout(here: Path, run: Run) -> None:
     run("fit", "train.parquet", "-m", "platt", "-o", "kept")
     run("export", "kept", "-o", "kept.sql")
