@@ -48,8 +48,10 @@ class ThresholdSums(CurveSums):
         count = len(self.thresholds) + 1
         super().__init__(score, of, bands, np.zeros((2, count)))
         self.square, self.loss = 0.0, 0.0
-        self.apart = np.zeros((2, 2, 3, count))
-        """By label, by whether this or the other score says yes, and for 1, w and w^2: what begins less what ends."""
+        self.apart = np.zeros((2, 2, 4, count))
+        """By label, by whether this or the other score says yes, and for 1, w, w^2 and w times the weight of the other
+        half of a row with a soft label: what begins less what ends.
+        """
 
     def add(self, rows: Scored, other: Scored | None = None) -> None:
         count = len(self.thresholds) + 1
@@ -58,13 +60,16 @@ class ThresholdSums(CurveSums):
             weight = np.ones(len(label)) if rows.weight is None else rows.weight[some]
             reached = np.searchsorted(self.thresholds, rows.prob[some], side="right")
             self.sums += totals(label * count + reached, weight, 2 * count).reshape(2, count)
-            self.square += float(np.square(weight).sum())
+            halves = np.zeros(len(label))
+            if rows.squares is not None:
+                halves = weight * weight.reshape(-1, 2)[:, ::-1].ravel()
+            self.square += float(np.square(weight).sum() + halves.sum())
             self.loss += float(weight @ np.square(rows.prob[some] - label))
             if other is None:
                 continue
             theirs = np.searchsorted(self.thresholds, other.prob[some], side="right")
             kind = 2 * label + (reached < theirs)
-            for power, each in enumerate((np.sign(weight), weight, weight**2)):
+            for power, each in enumerate((np.sign(weight), weight, weight**2, halves)):
                 begun, ended = (
                     totals(kind * count + end(reached, theirs), each, 4 * count) for end in (np.minimum, np.maximum)
                 )
@@ -114,7 +119,10 @@ class ThresholdSums(CurveSums):
         open_ = np.where(open_[:, :, :1] > 0.0, open_, 0.0)  # not what rounding leaves of sums of weights
         less, both = open_[:, 0] - open_[:, 1], open_[:, 0] + open_[:, 1]
         y = (worth * less[:, 1]).sum(axis=0) / total
-        squares = (worth**2 * both[:, 2]).sum(axis=0) - 2.0 * y * (worth * less[:, 2]).sum(axis=0) + y**2 * self.square
+        # Of the sum of w (gap - y) over each row: that of both halves, where its label is soft.
+        squares = (worth**2 * both[:, 2]).sum(axis=0) + worth.prod(axis=0) * both[:, 3].sum(axis=0)
+        crossed = 2.0 * (worth * less[:, 2]).sum(axis=0) + worth.sum(axis=0) * less[:, 3].sum(axis=0)
+        squares += y**2 * self.square - y * crossed
         width = Z975 * np.sqrt(np.maximum(squares, 0.0)) / total
         band = Band(None if self.bands == "none" else (y - width, y + width), np.abs(y) > width)
         points = points_of(self.thresholds, y, both[:, 1].sum(axis=0), band)

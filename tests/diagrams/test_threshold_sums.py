@@ -12,6 +12,7 @@ from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.diagrams.curves import Curve, Kind
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.proper import brier
+from calcli.tables.weights import halves
 from tests.support.curves import sample
 
 SPAN = (0.05, 0.6)
@@ -59,6 +60,23 @@ def test_the_curve_is_the_mean_over_rows_and_its_difference_has_an_interval(kind
         assert mine.n == pytest.approx(scores[0].weights[scores[0].prob >= mine.x].sum())
     assert len(raw.points) == 101
     assert (raw.points[0].x, raw.points[-1].x) == SPAN
+
+
+@pytest.mark.parametrize("kind", ["benefit", "murphy"])
+def test_a_row_with_a_soft_label_is_one_row_of_its_mean_worth(kind: Kind) -> None:
+    rng = np.random.default_rng(0)
+    share, weight = rng.random(300), rng.exponential(size=300)
+    probs, labels = rng.random((2, 300)), np.tile([1, 0], 300)
+    both = [Scored(labels, np.repeat(prob, 2), halves(share, weight)) for prob in probs]
+    made = CurveBuilder(["raw", "new"], ["0", "1"], (kind,), span=SPAN, halved=True)
+    for part in (slice(0, 200), slice(200, 600)):
+        made.add([one.take(part) for one in both])
+    w = weight / weight.sum()
+    for found in made.curves()[-1].points:
+        yes, no = ([by_row(Scored(np.full(300, label), prob), kind, found.x) for prob in probs] for label in (1, 0))
+        gap = share * (yes[1] - yes[0]) + (1 - share) * (no[1] - no[0])
+        error = 1.959964 * np.sqrt((w**2 * (gap - w @ gap) ** 2).sum())
+        assert (found.y, found.hi - found.lo) == pytest.approx((w @ gap, 2 * error), abs=1e-7)
 
 
 def test_with_costs_it_is_what_decisions_save_beside_acting_on_none() -> None:
