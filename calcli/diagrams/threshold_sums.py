@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from calcli.batch import FloatArray, spans
-from calcli.diagrams.curve_sums import TOGETHER, Band, CurveSums, points_of
+from calcli.diagrams.curve_sums import FEWEST, TOGETHER, Band, CurveSums, points_of
 from calcli.diagrams.curves import Bands, Curve, Kind
 from calcli.metrics.base import Scored
 from calcli.metrics.diagnosis import Diagnosis
@@ -124,7 +124,8 @@ class ThresholdSums(CurveSums):
         crossed = 2.0 * (worth * less[:, 2]).sum(axis=0) + worth.sum(axis=0) * less[:, 3].sum(axis=0)
         squares += y**2 * self.square - y * crossed
         width = Z975 * np.sqrt(np.maximum(squares, 0.0)) / total
-        band = Band(None if self.bands == "none" else (y - width, y + width), np.abs(y) > width)
+        off = (np.abs(y) > width) & (both[:, 0].sum(axis=0) >= FEWEST)
+        band = Band(None if self.bands == "none" else (y - width, y + width), off)
         points = points_of(self.thresholds, y, both[:, 1].sum(axis=0), band)
         return [Curve(self.score, self.of, self.kind, points, total=total, versus=self.versus)]
 

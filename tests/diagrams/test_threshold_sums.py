@@ -163,6 +163,8 @@ def test_what_is_said() -> None:
     assert said["new", "raw"].startswith("Better than raw, beyond chance, at thresholds from 0.")
     same = caption(traced([pair()[0]] * 2, "benefit")[-1])
     assert same.text == "No difference from raw beyond chance."
+    few = [Scored(np.ones(4, np.int64), np.full(4, prob)) for prob in (0.1, 0.5)]
+    assert caption(traced(few, "benefit")[-1]).text == "No difference from raw beyond chance."
     part = caption(traced([pair()[0]], "murphy")[0])
     assert part.text == "Lower is better."  # a part of the area says nothing of the Brier score
     reverse = Scored(pair()[0].label, 1 - pair()[0].prob)
