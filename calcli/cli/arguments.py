@@ -138,7 +138,7 @@ def with_options(options: Sequence[Option]) -> Callable[[Command], Callable[...,
                 check_addresses()
             with _settings_of_stores(arguments.get("storage_option")), _patience(arguments):
                 console = arguments.console()
-                check_file(arguments.get("report_file"))
+                check_file(*(arguments.get(name) for name in ("report_file", "data", "input_format")))
                 answer = function(arguments, console)
                 if answer is not None:
                     if answer.page is not None and (page := arguments.get("html")) is not None:

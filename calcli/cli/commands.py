@@ -327,6 +327,8 @@ def inspect(arguments: Arguments, console: Console) -> Answer | None:
 
     artifact, table, row, drawn = (arguments[name] for name in ("artifact", "explain", "row", "output"))
     if table is not None:
+        if arguments["rules"] is not None:
+            raise UsageError("--explain and --rules are two answers", hint="ask for one at a time")
         explanation = explain(ExplainRequest(artifact, table, row, output=drawn))
         show(inspection.explained(explanation), arguments["form"], console)
         if drawn is not None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from calcli.cli.output import Answer, bound
-from calcli.cli.results import numbers_table, of_report, two_headers
+from calcli.cli.results import in_blocks, numbers_table, of_report
 from calcli.cli.screen import Screen, fact_list, notes, table, wrapped
 from calcli.reporting import facts
 from calcli.reporting.tables import Findings, of_differences
@@ -105,7 +105,7 @@ def _rejection(report: Report, ensembles: Sequence[ScoreRow], screen: Screen) ->
             return NOTHING
         return f"{math.sqrt(loss):.4g}" if amounts else f"{loss:.4f}"
 
-    columns = [["rejected", "", *(f"{share:.0%}".replace("%", " %") for share in _REJECTED)]]
+    names, columns = ["rejected", "", *(f"{share:.0%}".replace("%", " %") for share in _REJECTED)], []
     for score in ensembles:
         for by in ("total", "knowledge", "oracle"):
             drawn = [
@@ -118,4 +118,4 @@ def _rejection(report: Report, ensembles: Sequence[ScoreRow], screen: Screen) ->
             losses = [points.get(round(100 * share)) for share in _REJECTED]
             columns.append([score.name, f"by {by}", *map(shown, losses)])
     title = "RMSE of the remaining rows" if amounts else "error of the remaining rows"
-    return [screen.dim(f"  {title}"), *two_headers(columns, "r" * len(columns), screen)]
+    return [screen.dim(f"  {title}"), *in_blocks(names, columns, "r", screen)]

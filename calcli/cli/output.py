@@ -108,8 +108,8 @@ def form_of(target: str | None, form: Form) -> Form:
     return SUFFIXES.get(suffix, form)
 
 
-def check_file(target: str | None) -> None:
-    """Refuse, before any work is done, a file to which no report can be written."""
+def check_file(target: str | None, data: Sequence[str] | None = None, input_format: str | None = None) -> None:
+    """Refuse, before any work is done, a file to which no report can be written, or that is a table of `data`."""
     form_of(target, "table")
     if target is None or target == "-":
         return
@@ -117,8 +117,11 @@ def check_file(target: str | None) -> None:
     from calcli.places import place
 
     where = place(target)
-    if isinstance(where, Path):
-        target_of(where)
+    if isinstance(where, Path) and target_of(where).exists() and data:
+        from calcli.tables.paths import find_inputs
+
+        if find_inputs(data, input_format).have(where):
+            raise UsageError(f"-o {target} is a table that this report is about", hint="name another file")
 
 
 def put(answer: str | bytes, target: str | None) -> None:

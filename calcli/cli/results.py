@@ -250,11 +250,15 @@ def numbers_table(findings: Findings, screen: Screen) -> list[str]:
     _, lines = widest_fitting((tables.by_metric(findings, extra) for extra in (2, 1, 0)), screen)
     if len(findings.scores) <= 2 or max(map(shown_width, lines)) <= screen.width:
         return lines
-    # Metrics that do not fit into the width continue in another block.
     names = ["", "better", *(score.name for score in findings.scores)]
-    lines = []
-    for block in _blocks(names, tables.by_score(findings), screen.width):
-        lines += ["", *two_headers([names, *block], "l" + "r" * len(block), screen)]
+    return in_blocks(names, tables.by_score(findings), "l", screen)
+
+
+def in_blocks(names: Sequence[str], columns: Sequence[list[str]], align: str, screen: Screen) -> list[str]:
+    """Columns with two headers beside the names; those that do not fit into the width continue in another block."""
+    lines: list[str] = []
+    for block in _blocks(names, columns, screen.width):
+        lines += ["", *two_headers([names, *block], align + "r" * len(block), screen)]
     return lines[1:]
 
 

@@ -133,7 +133,7 @@ def shown_width(text: str) -> int:
 def wrapped(text: str, width: int) -> list[str]:
     """A paragraph in lines. Words are never cut, so that paths, flags and names can be copied, nor numbers from %."""
     text = _PERCENT.sub(f"{GLUE}%", text)
-    lines = textwrap.wrap(text, max(width, 20), break_long_words=False, break_on_hyphens=False) or [""]
+    lines = textwrap.wrap(text, max(width, 12), break_long_words=False, break_on_hyphens=False) or [""]
     return [line.replace(GLUE, " ") for line in lines]
 
 

@@ -73,13 +73,21 @@ class Chart:
         count = iter(range(self.first, self.first + len(self.tracks)))
         return [None if track.plain else next(count) for track in self.tracks]
 
+    @property
+    def named(self) -> list[tuple[Track, int | None]]:
+        """The lines that can have their names at their ends, each with the place of its colour."""
+        pairs = zip(self.tracks, self.colors, strict=True)
+        return [(track, place) for track, place in pairs if track.points and not track.plain]
+
     def within(self) -> Chart:
         """The chart without the ends of lines that lie outside of the plot."""
         return replace(self, tracks=tuple(replace(track, points=self._within(track.points)) for track in self.tracks))
 
     def _within(self, points: Sequence[Point]) -> tuple[Point, ...]:
         inside = [place for place, point in enumerate(points) if self.y.begin <= point.y <= self.y.end]
-        return tuple(points[inside[0] : inside[-1] + 1]) if inside else ()
+        if not inside:
+            return tuple(points) if self.square else ()  # a line that has its name at its end has an end
+        return tuple(points[inside[0] : inside[-1] + 1])
 
 
 def curve_charts(curves: Sequence[Curve], label: str, bands: Bands) -> list[Chart]:

@@ -403,9 +403,8 @@ def _charts(charts: Sequence[Chart]) -> Figure:
 
 def _labels(plot: Axes, chart: Chart) -> None:
     """The name of each line at its end, apart from the others, with a stroke that leads to it."""
-    named = [(track, place) for track, place in zip(chart.tracks, chart.colors, strict=True) if not track.plain]
-    ends = [chart.y.share(track.points[-1].y) + NUDGE * track.points[-1].x for track, _ in named]
-    for (track, place), at in zip(named, spread(ends, 0.05, 1.0), strict=True):
+    ends = [chart.y.share(track.points[-1].y) + NUDGE * track.points[-1].x for track, _ in chart.named]
+    for (track, place), at in zip(chart.named, spread(ends, 0.05, 1.0), strict=True):
         color, end = MIDDLE if place is None else LINES[place % len(LINES)], track.points[-1]
         plot.annotate(
             shortened(track.name, 18), (end.x, end.y), (1.04, at), textcoords="axes fraction", va="center", color=color,

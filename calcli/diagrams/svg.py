@@ -215,10 +215,9 @@ def ink(place: int | None) -> str:
 
 def _labels(shown: Chart, frame: PlotArea) -> str:
     """The name of each line at its end, apart from the others, with a stroke that leads to it."""
-    named = [(track, place) for track, place in zip(shown.tracks, shown.colors, strict=True) if not track.plain]
-    ends = [frame.bottom - frame.y(track.points[-1].y) + NUDGE * track.points[-1].x for track, _ in named]
+    ends = [frame.bottom - frame.y(track.points[-1].y) + NUDGE * track.points[-1].x for track, _ in shown.named]
     parts = []
-    for (track, place), at in zip(named, spread(ends, 22.0, frame.height), strict=True):
+    for (track, place), at in zip(shown.named, spread(ends, 22.0, frame.height), strict=True):
         x, y = frame.x(track.points[-1].x), frame.y(track.points[-1].y)
         side, height = frame.left + frame.width + 12.0, frame.bottom - at
         path = f"M{_number(x)} {_number(y)}L{_number(side)} {_number(height)}"

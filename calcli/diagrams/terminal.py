@@ -29,7 +29,7 @@ SHADES = {"over": "░", "under": "▒", "over-chance": "·", "under-chance": "�
 GAP = 4
 """Columns between panels."""
 
-NOTES = 24
+NOTES = 25
 """The fewest columns in which text is set beside a panel."""
 
 NARROW = 50
@@ -151,7 +151,8 @@ class _PlotArea:
         """The labels of the x axis."""
         line = [" "] * self.outer
         for value, text in self.x_labels.items():
-            begin = self.margin - 1 + round(self.x.share(value) * self.width) - len(text) // 2
+            middle = self.margin - 1 + round(self.x.share(value) * self.width)
+            begin = min(middle - len(text) // 2, self.outer - len(text))
             line[begin : begin + len(text)] = text
         return [Piece("".join(line), "dim")]
 

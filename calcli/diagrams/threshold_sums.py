@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from calcli.batch import FloatArray, spans
-from calcli.diagrams.curve_sums import TOGETHER, Band, CurveSums, points_of
+from calcli.diagrams.curve_sums import FEWEST, TOGETHER, Band, CurveSums, points_of
 from calcli.diagrams.curves import Bands, Curve, Kind
 from calcli.metrics.base import Scored
 from calcli.metrics.diagnosis import Diagnosis
@@ -47,9 +47,11 @@ class ThresholdSums(CurveSums):
         self.thresholds, self.versus, self.whole = thresholds_between(span), versus, span is None
         count = len(self.thresholds) + 1
         super().__init__(score, of, bands, np.zeros((2, count)))
-        self.square = 0.0
-        self.apart = np.zeros((2, 2, 2, count))
-        """By label, by whether this or the other score says yes, and for w and w^2: what begins less what ends."""
+        self.square, self.loss = 0.0, 0.0
+        self.apart = np.zeros((2, 2, 4, count))
+        """By label, by whether this or the other score says yes, and for 1, w, w^2 and w times the weight of the other
+        half of a row with a soft label: what begins less what ends.
+        """
 
     def add(self, rows: Scored, other: Scored | None = None) -> None:
         count = len(self.thresholds) + 1
@@ -58,21 +60,25 @@ class ThresholdSums(CurveSums):
             weight = np.ones(len(label)) if rows.weight is None else rows.weight[some]
             reached = np.searchsorted(self.thresholds, rows.prob[some], side="right")
             self.sums += totals(label * count + reached, weight, 2 * count).reshape(2, count)
-            self.square += float(np.square(weight).sum())
+            halves = np.zeros(len(label))
+            if rows.squares is not None:
+                halves = weight * weight.reshape(-1, 2)[:, ::-1].ravel()
+            self.square += float(np.square(weight).sum() + halves.sum())
+            self.loss += float(weight @ np.square(rows.prob[some] - label))
             if other is None:
                 continue
             theirs = np.searchsorted(self.thresholds, other.prob[some], side="right")
             kind = 2 * label + (reached < theirs)
-            for power in (1, 2):
+            for power, each in enumerate((np.sign(weight), weight, weight**2, halves)):
                 begun, ended = (
-                    totals(kind * count + end(reached, theirs), weight**power, 4 * count)
-                    for end in (np.minimum, np.maximum)
+                    totals(kind * count + end(reached, theirs), each, 4 * count) for end in (np.minimum, np.maximum)
                 )
-                self.apart[:, :, power - 1] += (begun - ended).reshape(2, 2, count)
+                self.apart[:, :, power] += (begun - ended).reshape(2, 2, count)
 
     def join(self, other: ThresholdSums) -> None:
         super().join(other)
         self.square += other.square
+        self.loss += other.loss
         self.apart += other.apart
 
     @abstractmethod
@@ -87,11 +93,11 @@ class ThresholdSums(CurveSums):
         if not self.sums.any():
             return self.curve_of()
         total = self.sums.sum()
-        negative, positive = (each.sum() - np.cumsum(each)[:-1] for each in self.sums)
+        negative, positive = (np.cumsum(each[::-1])[-2::-1] for each in self.sums)
         yes, false, no = self.worth()
         y = (yes * positive + false * negative + no * (self.sums[1].sum() - positive)) / total
         band = Band(None, np.zeros(len(y), dtype=np.bool_))
-        error = 2.0 * float(np.trapezoid(y, self.thresholds)) if self.kind == "murphy" and self.whole else 0.0
+        error = self.loss / float(total) if self.kind == "murphy" and self.whole else 0.0
         return self.curve_of(
             points_of(self.thresholds, y, negative + positive, band), error, float(total), rate=self._rate
         )
@@ -110,12 +116,17 @@ class ThresholdSums(CurveSums):
         yes, false, no = self.worth()
         worth = np.stack([false, yes - no])
         open_ = np.cumsum(self.apart, axis=3)[..., :-1]  # label, side, power, threshold
+        open_ = np.where(open_[:, :, :1] > 0.0, open_, 0.0)  # not what rounding leaves of sums of weights
         less, both = open_[:, 0] - open_[:, 1], open_[:, 0] + open_[:, 1]
-        y = (worth * less[:, 0]).sum(axis=0) / total
-        squares = (worth**2 * both[:, 1]).sum(axis=0) - 2.0 * y * (worth * less[:, 1]).sum(axis=0) + y**2 * self.square
+        y = (worth * less[:, 1]).sum(axis=0) / total
+        # Of the sum of w (gap - y) over each row: that of both halves, where its label is soft.
+        squares = (worth**2 * both[:, 2]).sum(axis=0) + worth.prod(axis=0) * both[:, 3].sum(axis=0)
+        crossed = 2.0 * (worth * less[:, 2]).sum(axis=0) + worth.sum(axis=0) * less[:, 3].sum(axis=0)
+        squares += y**2 * self.square - y * crossed
         width = Z975 * np.sqrt(np.maximum(squares, 0.0)) / total
-        band = Band(None if self.bands == "none" else (y - width, y + width), np.abs(y) > width)
-        points = points_of(self.thresholds, y, both[:, 0].sum(axis=0), band)
+        off = (np.abs(y) > width) & (both[:, 0].sum(axis=0) >= FEWEST)
+        band = Band(None if self.bands == "none" else (y - width, y + width), off)
+        points = points_of(self.thresholds, y, both[:, 1].sum(axis=0), band)
         return [Curve(self.score, self.of, self.kind, points, total=total, versus=self.versus)]
 
     @property

@@ -146,8 +146,10 @@ def split_rows(rows: int, holdout: Holdout, seed: int, units: SamplingUnits | No
     if rows < 2:
         raise FitError("there is one row, which cannot be both held out and fitted on", hint="give more rows")
     if units is not None and np.ptp(units.rank) == 0:
-        what = "of one time: none is earlier than another" if units.in_order else "of one group: none can be held out"
-        raise FitError(f"all rows are {what}", hint="try: --holdout none")
+        what, flag = "of one group: none can be held out", "--resample-by"
+        if units.in_order:
+            what, flag = "of one time: none is earlier than another", "--order-by"
+        raise FitError(f"all rows are {what}", hint=f"leave out {flag}")
     if units is not None and units.in_order and holdout.kind == "cv":
         return _forward(units.rank, holdout.folds)
     if holdout.kind == "cv":

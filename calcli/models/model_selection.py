@@ -132,7 +132,11 @@ def cross_validate(
         # 3. What is still to do, here.
         if time.monotonic() < until:
             progress.follow(run_here(job, progress.tasks(), until=until))
-        return progress.outcomes()
+        outcomes = progress.outcomes()
+    for outcome in outcomes:
+        if outcome.spec.name == IDENTITY and outcome.status == "failed":  # what it lacks, all methods lack
+            raise FitError(str(outcome.reason))
+    return outcomes
 
 
 def _is_worth_processes(work: SharedWork) -> bool:
@@ -291,8 +295,6 @@ def choose(outcomes: Sequence[Outcome], batch: Batch, splits: Splits, metric: Me
         for outcome in outcomes
         if outcome.predicted is not None
     }
-    if not losses:
-        raise FitError("no method could be fitted")
     means = {name: float(np.average(loss, weights=rows.weight)) for name, loss in losses.items()}
     best = min(means, key=lambda name: means[name])
 

@@ -136,6 +136,8 @@ class Measurements:
             found = paired_of(pair, metric) if value is not None and (by_unit or replicates is None) else None
             if value is not None and found is None and replicates is not None:
                 found = Paired(value, *replicates.difference(one, other, metric))
+            if found is not None and found.value == 0.0:
+                value = 0.0  # rounding of two means is no difference
             ends = () if found is None else (finite(found.lo), finite(found.hi), finite(found.p))
             return Difference(sources[one][0], sources[other][0], metric, value, *ends)
 

@@ -53,6 +53,8 @@ def with_names(
     if not asked or binding.label is None or binding.trials is not None:
         return tuple(features), []
     batch, units = _some_rows(source, replace(binding, features=tuple(asked)), unit)
+    if not len(batch):  # all of these rows are bad
+        return tuple(features), []
     residuals = Residuals.of(batch, counts=binding.weight_kind == "counts", units=units)
     columns = {one.name: batch.features[one.name].values.astype(np.float64, copy=False) for one in asked}
     names = [

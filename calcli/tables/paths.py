@@ -66,6 +66,11 @@ class Inputs:
         first = self.files[0].name
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
 
+    def have(self, target: Path) -> bool:
+        """Whether a file that is to be written is one of them."""
+        here = (file.path for file in self.files if isinstance(file.path, Path))
+        return target.exists() and any(map(target.samefile, here))
+
 
 def find_inputs(
     data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],

@@ -238,7 +238,7 @@ def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResu
     if (costs := request.costs) is not None:
         curves = tuple(curve.in_money(costs) if curve.kind == "benefit" else curve for curve in curves)
     if request.by:
-        curves = tuple(curve for curve in curves if curve.points)
+        curves = tuple(curve for curve in curves if curve.points) or curves
     binding = replace(binding, features=all_features(tracing.scores))
     result = DiagramResult(request, curves, binding.label or "label", data, binding)
 

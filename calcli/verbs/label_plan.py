@@ -188,8 +188,7 @@ def choose(
             f"--choose adds the column {COLUMN!r}, which is there", hint="rename it, or: --ignore it first"
         )
     target = Path(request.output)
-    read = [file.path for file in source.inputs.files if isinstance(file.path, Path)]
-    if target.exists() and any(map(target.samefile, read)):
+    if source.inputs.have(target):
         raise UsageError(
             f"--choose writes some rows only, and {target} is the table that has all", hint="name another file"
         )

@@ -257,9 +257,12 @@ def test_effects_are_drawn_as_a_picture_and_on_a_page(here: Path, run: Run) -> N
     site, logit = rng.integers(0, 4, 2000), rng.normal(size=2000)
     label = rng.random(2000) < 1 / (1 + np.exp(-logit - np.where(site % 2, 1.5, -1.5)))
     columns = {"label": label.astype(int), "logit": logit, "site": [f"$s{place}" for place in site]}
-    pl.DataFrame(columns).write_parquet("sites.parquet")
+    pl.DataFrame(columns | {"m_0": rng.random(2000), "m_1": logit / 100}).write_parquet("sites.parquet")
     assert run("fit", "-q", "sites.parquet", "-m", "effects", "--holdout", "none", "-o", "sites.effects")[0] == 0
-    assert run("inspect", "sites.effects", "--rules", "-o", "sites.svg")[0] == 0
+    code, out, _ = run("inspect", "sites.effects", "--rules", "999", "-o", "sites.svg")
+    assert code == 0
+    assert "per standard deviation of the score" in out
+    assert max(map(len, out.splitlines())) <= 80
     assert all(f"<!-- $s{place} -->" in Path("sites.svg").read_text() for place in range(4))
     assert run("inspect", "sites.effects", "--rules", "-o", "sites.html")[0] == 0
     page = Path("sites.html").read_text()
@@ -380,6 +383,20 @@ def test_a_report_in_a_file_is_the_one_on_stdout(here: Path, run: Run) -> None:
     code, _, err = run(*words, "-o", "r.html")
     assert (code, "--html r.html" in err) == (2, True)
     assert run(*words, "-o", "nowhere/r.json")[0] == 7
+
+
+@pytest.mark.parametrize("data", ["table.csv", "tab*.csv", "."])
+@pytest.mark.parametrize("verb", ["evaluate", "compare"])
+def test_a_report_does_not_replace_the_table_that_it_is_about(
+    verb: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pl.DataFrame({"label": [0, 1] * 20, "logit": [-1.0, 1.0, 0.5, 2.0] * 10}).write_csv("table.csv")
+    before = Path("table.csv").read_bytes()
+    code, out, err = run(verb, data, "-o", "table.csv")
+    assert (code, out) == (2, "")
+    assert "table.csv is a table that this report is about" in err
+    assert Path("table.csv").read_bytes() == before
 
 
 def test_an_export_in_a_file_is_the_one_on_stdout(here: Path, run: Run) -> None:

@@ -94,6 +94,7 @@ def test_evaluate_for_people(task: str, here: Path, run: Run) -> None:
     assert ("RMSE" if task == "regression" else "error") + " of the remaining rows" in out
     assert max(map(len, out.splitlines())) <= 80
     several = run("evaluate", f"{task}-test.csv", "--with", f"{task}.sglb", "--with", f"twin={task}.sglb")[1]
+    assert max(map(len, several.splitlines())) <= 80
     assert "twin reaches" in " ".join(several.split())
     assert f"difference from {task}.sglb" in several
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from calcli.diagrams import image, svg, terminal
 from calcli.diagrams.charts import MOST_OVERLAID, curve_charts
 from calcli.diagrams.layout import spread
+from calcli.metrics.base import Scored
 from tests.support.curves import sample, traced
 
 CURVES = [
@@ -47,3 +48,18 @@ def test_lines_have_names_and_dashes_of_their_own() -> None:
     lines = terminal.draw(CURVES, "label", terminal.TerminalStyle(color=True))
     text = ["".join(piece.text for piece in line) for line in lines]
     assert [line[:7] for line in text if re.match("[a-d] = ", line)] == ["a = raw", "b = new", "c = old", "d = cal"]
+
+
+def test_a_line_that_logarithms_cannot_show_is_at_the_end_of_the_axis_and_one_without_rows_is_not_there() -> None:
+    rows = sample(2000)
+    rare = [Scored(label, rows.prob / 100) for label in (rows.label, np.zeros_like(rows.label))]
+    rare.append(Scored(rows.label, rows.prob, np.zeros(len(rows))))
+    curves = [replace(traced(each, "corp"), score=name, overlaid=True) for each, name in zip(rare, "abc", strict=True)]
+    (chart,) = curve_charts(curves, "label", "consistency")
+    assert chart.y.scale == "log"
+    assert re.findall(r'<text class="name"[^>]*>([^<]*)<', svg.chart(chart)) == ["a", "b"]
+    (plot,) = image.figure(curves, "label", "consistency").axes
+    assert {text.get_text() for text in plot.texts} == {"a", "b"}
+    lines = terminal.draw(curves, "label", terminal.TerminalStyle())
+    bottom = next(place for place, line in enumerate(lines) if "┼" in line[0].text) - 1
+    assert "b" in "".join(piece.text for piece in lines[bottom])

@@ -7,11 +7,13 @@ import unicodedata
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 
 from calcli.diagrams.canvas import Canvas, Line, cells, shortened
 from calcli.diagrams.curves import Curve, Kind
 from calcli.diagrams.terminal import TerminalStyle, abreast, draw
+from calcli.metrics.base import Scored
 from tests.support.curves import OVER, bars, line, rejection, sample, traced
 
 
@@ -116,6 +118,14 @@ def test_nothing_is_wider_than_the_screen(kind: Kind) -> None:
         assert max(cells(line) for line in text(found).splitlines()) <= width
         assert unicode or text(found).replace("プラット", "").isascii()
         assert color or not any(piece.paper for one in found for piece in one)
+
+
+@pytest.mark.parametrize("kind", ["corp", "smooth"])
+def test_long_labels_of_axes_leave_room_for_the_number_beside_the_picture(kind: Kind) -> None:
+    prob = 1 / (1 + np.exp(-np.random.default_rng(3).normal(20, 6, 400)))
+    found = picture(traced(Scored(np.ones(400, np.int64), prob), kind))
+    assert "0.999999" in found
+    assert max(map(cells, found.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("bins", [1, 2, 7, 10, 15, 20, 33, 50, 400])

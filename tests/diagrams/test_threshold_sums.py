@@ -12,6 +12,7 @@ from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.diagrams.curves import Curve, Kind
 from calcli.metrics.base import Options, Scored
 from calcli.metrics.proper import brier
+from calcli.tables.weights import halves
 from tests.support.curves import sample
 
 SPAN = (0.05, 0.6)
@@ -59,6 +60,23 @@ def test_the_curve_is_the_mean_over_rows_and_its_difference_has_an_interval(kind
         assert mine.n == pytest.approx(scores[0].weights[scores[0].prob >= mine.x].sum())
     assert len(raw.points) == 101
     assert (raw.points[0].x, raw.points[-1].x) == SPAN
+
+
+@pytest.mark.parametrize("kind", ["benefit", "murphy"])
+def test_a_row_with_a_soft_label_is_one_row_of_its_mean_worth(kind: Kind) -> None:
+    rng = np.random.default_rng(0)
+    share, weight = rng.random(300), rng.exponential(size=300)
+    probs, labels = rng.random((2, 300)), np.tile([1, 0], 300)
+    both = [Scored(labels, np.repeat(prob, 2), halves(share, weight)) for prob in probs]
+    made = CurveBuilder(["raw", "new"], ["0", "1"], (kind,), span=SPAN, halved=True)
+    for part in (slice(0, 200), slice(200, 600)):
+        made.add([one.take(part) for one in both])
+    w = weight / weight.sum()
+    for found in made.curves()[-1].points:
+        yes, no = ([by_row(Scored(np.full(300, label), prob), kind, found.x) for prob in probs] for label in (1, 0))
+        gap = share * (yes[1] - yes[0]) + (1 - share) * (no[1] - no[0])
+        error = 1.959964 * np.sqrt((w**2 * (gap - w @ gap) ** 2).sum())
+        assert (found.y, found.hi - found.lo) == pytest.approx((w @ gap, 2 * error), abs=1e-7)
 
 
 def test_with_costs_it_is_what_decisions_save_beside_acting_on_none() -> None:
@@ -116,10 +134,26 @@ def test_acting_on_all_and_on_none() -> None:
     assert [one.y for one in found[0].points] == pytest.approx([one.y for one in found[1].points])
 
 
-def test_the_brier_score_is_twice_the_area_below_murphys_curve() -> None:
-    (scores, _) = pair()
-    found = traced([scores], "murphy", span=None)[0]
-    assert found.error == pytest.approx(brier(scores, Options()).value, rel=2e-3)
+@pytest.mark.parametrize("kind", ["benefit", "murphy"])
+def test_scores_that_decide_alike_differ_by_nothing_whatever_the_weights(kind: Kind) -> None:
+    rng = np.random.default_rng(0)
+    label, weight = rng.integers(0, 2, 500), rng.exponential(size=500)
+    scores = [Scored(label, prob, weight) for prob in rng.uniform(0, 0.5, (2, 500))]
+    alike = [one for one in traced(scores, kind, (0.05, 0.9))[-1].points if one.x > 0.5]
+    assert alike
+    assert {(one.y, one.n, one.lo, one.hi, one.off) for one in alike} == {(0.0, 0.0, 0.0, 0.0, False)}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_brier_score_is_twice_the_area_below_murphys_curve(weighted: bool) -> None:
+    (scores, _) = pair(weighted=weighted)
+    found = traced([scores], "murphy", span=None, parts=3)[0]
+    assert found.error == pytest.approx(brier(scores, Options()).value, rel=1e-12)
+    assert found.error == pytest.approx(
+        2 * np.trapezoid([one.y for one in found.points], [one.x for one in found.points]), rel=2e-3
+    )
+    wrong = Scored(1 - scores.label, scores.label.astype(float))  # all of the curve rises up to 1
+    assert traced([wrong], "murphy", span=None)[0].error == 1.0
 
 
 def test_what_is_said() -> None:
@@ -129,6 +163,8 @@ def test_what_is_said() -> None:
     assert said["new", "raw"].startswith("Better than raw, beyond chance, at thresholds from 0.")
     same = caption(traced([pair()[0]] * 2, "benefit")[-1])
     assert same.text == "No difference from raw beyond chance."
+    few = [Scored(np.ones(4, np.int64), np.full(4, prob)) for prob in (0.1, 0.5)]
+    assert caption(traced(few, "benefit")[-1]).text == "No difference from raw beyond chance."
     part = caption(traced([pair()[0]], "murphy")[0])
     assert part.text == "Lower is better."  # a part of the area says nothing of the Brier score
     reverse = Scored(pair()[0].label, 1 - pair()[0].prob)

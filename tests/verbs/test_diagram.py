@@ -257,6 +257,14 @@ def test_the_scale_of_weights_does_not_matter(kind: Any) -> None:
             assert (one.n, one.y, one.lo, one.hi) == pytest.approx((other.n, other.y, other.lo, other.hi), rel=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["reliability", "rejection", "benefit"])
+def test_groups_none_of_whose_rows_count_have_an_empty_picture(kind: Any, here: Path) -> None:
+    frame = clicks(40).with_columns(w=pl.lit(0.0))
+    found = calcli.diagram(frame, kind=kind, by=("age",), flags=calcli.Flags(weight="w"), output="empty.svg")
+    assert {one["text"] for one in found.to_json()["readings"]} == {"No data: there are no rows."}
+    assert Path("empty.svg").exists()
+
+
 def test_bad_rows_are_refused_or_left_out(here: Path) -> None:
     frame = clicks().with_columns(logit=pl.when(pl.col("row_id") < 3).then(None).otherwise("logit"))
     with pytest.raises(DataError, match="3 bad rows of 2,000"):

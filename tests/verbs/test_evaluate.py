@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jsonschema
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.metrics import log_loss
 
@@ -51,6 +52,15 @@ def test_differences_are_paired_with_the_raw_score(fitted: Path) -> None:
     assert nll.p < 1e-6
     assert auc.value == pytest.approx(report.value("train.platt", "auc") - report.value("raw", "auc"))
     assert auc.lo is None
+
+
+def test_a_score_that_differs_by_rounding_differs_by_nothing() -> None:
+    prob = np.array([0.1, 0.2, 0.3, 0.4])
+    frame = pl.DataFrame({"label": [0, 1, 0, 1], "prob": prob, "again": prob * (1 + 3e-16)})
+    report = calcli.evaluate(frame, scores=("again",), metrics="nll,brier", fail_if=("nll.diff > 0 or nll.diff < 0",))
+    assert report.value("again", "nll") != report.value("raw", "nll")
+    assert [(one.value, one.lo, one.hi, one.p) for one in report.differences] == [(0.0, 0.0, 0.0, 1.0)] * 2
+    assert report.gates[0]["passed"]
 
 
 @pytest.mark.parametrize("frame", [clicks(), breeds()], ids=["binary", "multiclass"])

@@ -143,3 +143,5 @@ def test_what_cannot_be_explained_is_said(place: Path, tmp_path: Path, monkeypat
 def test_a_row_without_an_explanation_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(place / "mbct"), "--row", "3"]) == 2
     assert "--explain" in capsys.readouterr().err
+    assert main(["inspect", str(place / "mbct"), "--explain", "new.parquet", "--rules"]) == 2
+    assert "--explain and --rules are two answers" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -187,8 +188,9 @@ def test_foreign_directories_are_left_alone(here: Path) -> None:
 
 def test_rows_that_determine_nothing(here: Path) -> None:
     frame = clicks(40).with_columns(w=pl.lit(0.0))
-    with pytest.raises(FitError, match="weight 0"):
-        calcli.fit(frame, method="platt", flags=calcli.Flags(weight="w"))
+    for run in (partial(calcli.fit, method="platt"), calcli.fit, partial(calcli.compare, methods="platt")):
+        with pytest.raises(FitError, match="weight 0"):
+            run(frame, flags=calcli.Flags(weight="w"))
     with pytest.raises(FitError, match="held out"):
         calcli.fit(clicks(1), method="platt", flags=calcli.Flags(classes=("0", "1")))
 
@@ -199,6 +201,10 @@ def test_bad_rows_fail_or_are_counted(here: Path) -> None:
         calcli.fit(frame, method="platt")
     report = calcli.fit(frame, method="platt", bad_rows="null").report
     assert (report.data.rows, report.data.rows_bad) == (2000, 1)
+    none = clicks(40).with_columns(logit=pl.lit(None, pl.Float64))  # with integers that could be names
+    for run in (calcli.fit, calcli.compare):
+        with pytest.raises(DataError, match="40 bad rows of 40"):
+            run(none, bad_rows="null")
 
 
 def test_a_dry_run_refuses_what_the_fit_would(here: Path) -> None:
