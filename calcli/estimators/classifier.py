@@ -326,9 +326,11 @@ def responses(estimator: Any, X: Any, classes: NDArray[Any]) -> Responses:
 
 def features_of(X: Any) -> object:
     """The features that methods can look at: a frame, or an array with columns; None for sparse matrices and texts."""
+    from calcli.tables.score_arrays import unmasked
+
     if hasattr(X, "columns") or hasattr(X, "column_names"):
         return X
     if hasattr(X, "toarray"):
         return None
-    array = np.asarray(X)
+    array = np.asarray(unmasked(X))
     return array if array.ndim == 2 else None

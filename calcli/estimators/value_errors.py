@@ -20,9 +20,10 @@ PARAMETERS = {
     "seed": "random_state",
     "class": "of",
     "label": "y",
+    "group": "groups",
     "set": "params",
 }
-"""The parameters that have other names than the flags."""
+"""The parameters that have other names than the flags and columns."""
 
 
 @contextmanager
