@@ -201,6 +201,19 @@ def test_names_of_methods_and_metrics_may_be_a_list() -> None:
     assert [one.metrics for one in listed.scores] == [one.metrics for one in text.scores]
 
 
+def test_a_model_and_a_report_fit_a_line() -> None:
+    result: Any = calcli.fit(rows(), method="platt", holdout="0.2", metrics="nll", **NAMED)
+    assert repr(result.model) == "CalibratorModel('platt', method='platt', reads=['s'])"
+    values = {one.name: one.metrics["nll"].value for one in result.report.scores}
+    assert repr(result.report) == f"Report('fit', rows=1500, nll={values})"
+
+
+@pytest.mark.parametrize("call", [lambda: calcli.load(None), lambda: calcli.apply(rows(), fitted())])
+def test_what_is_no_path_is_named(call: Any) -> None:
+    with pytest.raises(UsageError, match=r"a (NoneType|DataFrame) stands where a path is expected"):
+        call()
+
+
 def test_a_misspelt_parameter_is_an_error_of_the_verb() -> None:
     with pytest.raises(TypeError, match=r"^calcli\.fit: got an unexpected keyword argument 'lable'; see help"):
         calcli.fit(rows(), lable="t")  # type: ignore[call-arg]
