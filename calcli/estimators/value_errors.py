@@ -48,4 +48,6 @@ def in_python(text: str) -> str:
 def _parameter(found: re.Match[str]) -> str:
     name = PARAMETERS.get(found[1], found[1].replace("-", "_"))
     value = found[2] or ""
+    if not value and found.string.startswith(":", found.end()):  # of the name alone
+        return name
     return f"{name}={value if not value or value.isdecimal() else repr(value)}"

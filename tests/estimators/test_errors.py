@@ -134,6 +134,7 @@ def test_no_flag_is_left_in_a_message() -> None:
     assert {"--holdout", "--bad-rows", "--weight-kind", "--set"} <= flags
     for text in (f"try {flag} none, {flag} a.b=1 or {flag}" for flag in flags):
         assert "--" not in in_python(text)
+    assert in_python("--class: no class '3'; name some with --features") == "of: no class '3'; name some with X="
     assert in_python("row 1 of 3 rows, and row 1,001") == "row 0 of 3 rows, and row 1,000"
 
 
