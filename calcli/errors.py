@@ -20,8 +20,9 @@ noticed; only ``cli.main`` prints it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -109,10 +110,17 @@ def available(names: Sequence[str], *, limit: int = 12) -> str:
 
 
 def check_choices(settings: Any) -> None:
-    """Refuse, in a dataclass, a value that is none of the words that the type of its field lists."""
+    """Refuse, in a dataclass, a value that is none of the words that the type of its field lists, or that is not text,
+    no number, or not several, where its field is one of these.
+    """
     for name, words in _choices(type(settings)).items():  # type: ignore[arg-type]  # classes can be hashed
         if getattr(settings, name) is not None:
             check_choice(name, getattr(settings, name), words)
+    for name, (kind, optional) in _plain(type(settings)).items():  # type: ignore[arg-type]
+        value, (fits, wanted) = getattr(settings, name), _KINDS[kind]
+        if not (fits(value) or (optional and value is None)):
+            shown = " ".join(repr(value).split())
+            raise UsageError(f"{name} is {shown if len(shown) <= LONG else shown[:LONG] + '…'}; it takes {wanted}")
 
 
 def check_choice(name: str, value: object, words: Sequence[str]) -> None:
@@ -131,4 +139,28 @@ def _choices(kind: type) -> Mapping[str, tuple[str, ...]]:
         kinds = [hint] if get_origin(hint) is Literal else [one for one in get_args(hint) if one is not type(None)]
         if kinds and all(get_origin(one) is Literal for one in kinds):
             found[name] = tuple(word for one in kinds for word in get_args(one))
+    return found
+
+
+_KINDS: Mapping[type, tuple[Callable[[Any], bool], str]] = {
+    str: (lambda value: isinstance(value, str | list | tuple), "text"),  # some take lists of names too
+    int: (lambda value: isinstance(value, Integral) and value >= 0, "a whole number, 0 or more"),  # type: ignore[operator]
+    float: (lambda value: isinstance(value, Real), "a number"),
+    tuple: (lambda value: isinstance(value, Sequence | Set) and not isinstance(value, str), "a list or a tuple"),
+}
+"""What a value must be where a field is of one of these types, also in words."""
+
+
+@cache
+def _plain(kind: type) -> Mapping[str, tuple[type, bool]]:
+    """The fields of one of these types alone, and whether they may be None."""
+    from typing import get_args, get_origin, get_type_hints
+
+    found = {}
+    for name, hint in get_type_hints(kind).items():
+        whole = get_origin(hint) or hint
+        parts = [whole] if whole in _KINDS else [get_origin(one) or one for one in get_args(hint)]
+        kinds = [one for one in parts if one is not type(None)]
+        if len(kinds) == 1 and kinds[0] in _KINDS:
+            found[name] = kinds[0], len(parts) > 1
     return found

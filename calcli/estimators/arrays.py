@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from calcli.batch import FloatArray
 from calcli.errors import DataError
+from calcli.estimators.value_errors import PARAMETERS
 from calcli.tables.binding_types import Flags, Label, ScaleKind
 from calcli.tables.labels import class_text
-from calcli.tables.score_arrays import score_columns
+from calcli.tables.score_arrays import score_columns, scores_of, unmasked
 from calcli.tables.source import open_source
 from calcli.tables.weights import WeightKind
 
@@ -60,13 +61,13 @@ class Rows:
             parts, roles = score_columns(self.scores, names), {self.kind: stem}
         parts.append(pl.Series(label, self.labels.tolist() if self.labels.dtype.kind == "O" else self.labels))
         if self.weights is not None:
-            weights = np.asarray(self.weights, dtype=np.float64)
+            weights = np.asarray(unmasked(self.weights), dtype=np.float64)
             if weights.ndim != 1:
-                raise DataError(f"the {weight} has {weights.ndim} dimensions; there is one number for each row")
+                raise DataError(f"sample_weight has {weights.ndim} dimensions; there is one number for each row")
             parts.append(pl.Series(weight, weights))
             roles["weight"] = weight
         if self.groups is not None:
-            parts.append(pl.Series(group, np.asarray(self.groups)))
+            parts.append(pl.Series(group, np.asarray(unmasked(self.groups))))
             roles["ignore"] = (group,)
         if texts is not None:
             roles |= {"classes": tuple(texts), "positive": texts[1] if len(texts) == 2 else None}
@@ -86,7 +87,7 @@ def free_name(name: str, beside: pl.DataFrame) -> str:
 
 def truth_of(y: object) -> NDArray[Any]:
     """The label of each row, none missing; an array of one column is taken for its column."""
-    labels = np.asarray(y)
+    labels = np.asarray(unmasked(y))
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
@@ -96,6 +97,8 @@ def truth_of(y: object) -> NDArray[Any]:
         if any(missing):
             first = missing.index(True) + 1
             raise DataError(f"{sum(missing):,} of {len(labels):,} labels are missing, first in row {first}")
+    if labels.dtype.kind == "O" and (numbers := np.array(labels.tolist())).dtype.kind in "biuf":
+        return numbers
     return labels
 
 
@@ -128,7 +131,7 @@ def feature_table(features: object, rows: int | None = None) -> pl.DataFrame:
     elif hasattr(features, "toarray"):
         raise DataError("X is sparse, and methods read dense features", hint="give X.toarray()")
     else:
-        array = np.asarray(features)
+        array = np.asarray(unmasked(features))
         if array.ndim != 2:
             raise DataError(f"X has {array.ndim} dimensions; it is a frame, or an array with a column for each feature")
         columns = ([*column] if array.dtype.kind == "O" else column for column in array.T)
@@ -141,7 +144,8 @@ def feature_table(features: object, rows: int | None = None) -> pl.DataFrame:
 def with_columns(table: pl.DataFrame, columns: Sequence[pl.Series]) -> pl.DataFrame:
     """The table with more columns, all of the length of the first."""
     for column in columns:
-        check_length(column.name, len(column), len(columns[0]))
+        name = column.name.rstrip("_")
+        check_length(PARAMETERS.get(name, name), len(column), len(columns[0]))
     return pl.DataFrame(columns) if not table.width else table.with_columns(columns)
 
 
@@ -149,3 +153,18 @@ def check_length(name: str, length: int, rows: int) -> None:
     """Refuse an array that is not as long as there are rows."""
     if length != rows:
         raise DataError(f"there are {rows:,} rows, and {name} has {length:,}: inconsistent numbers of samples")
+
+
+def in_order(scores: object, classes: NDArray[Any]) -> FloatArray:
+    """Scores as `scores_of` has them. A frame whose columns have the names of the classes, alone or after a stem, may
+    have them in any order.
+    """
+    values = scores_of(scores)
+    names = list(getattr(scores, "column_names", getattr(scores, "columns", ())))
+    texts = [class_text(plain_class(one)) for one in classes.tolist()]
+    stems = [name.removesuffix(texts[0]) for name in names if isinstance(name, str) and name.endswith(texts[0])]
+    for stem in stems:
+        named = [f"{stem}{text}" for text in texts]
+        if values.ndim == 2 and values.shape[1] == len(named) and set(named) == set(names):
+            return np.ascontiguousarray(values[:, [names.index(one) for one in named]])
+    return values

@@ -143,7 +143,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         ----------
         scores
             Logits or probabilities: of the second class, shape (n,), or of each class, shape (n, K), in the order of
-            the sorted classes.
+            the sorted classes. The columns of a frame may be named by class, alone or after a stem, in any order.
         y
             The class of each row.
         X
@@ -155,11 +155,10 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         """
         labels, classes = labels_and_classes(y)
         with as_value_errors():
-            from calcli.estimators.arrays import Rows
+            from calcli.estimators.arrays import Rows, in_order
             from calcli.tables.scales import kind_of
-            from calcli.tables.score_arrays import scores_of
 
-            values = scores_of(scores)
+            values = in_order(scores, classes)
             kind = kind_of(values, self.input)
             rows = Rows(labels, classes, X, sample_weight, groups, values, kind, self.weight_kind)
             return self._fit_rows(rows)
@@ -211,10 +210,10 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         with as_value_errors():
             from calcli.decisions.conformal import of_classes
-            from calcli.estimators.arrays import feature_table, with_columns
-            from calcli.tables.score_arrays import columns_of, scores_of
+            from calcli.estimators.arrays import feature_table, in_order, with_columns
+            from calcli.tables.score_arrays import columns_of
 
-            model, rows = self.artifact_, scores_of(scores)
+            model, rows = self.artifact_, in_order(scores, self.classes_)
             features = feature_table(X if model.needs_features else None, len(rows))
             table = with_columns(features, columns_of(rows, model.binding))
             return of_classes(model.predict(table, check_scale=False))
@@ -232,11 +231,13 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         prob = self.predict_proba(scores, X)
         with as_value_errors():
             from calcli.estimators.arrays import truth_of
+            from calcli.tables.score_arrays import unmasked
 
-            y = truth_of(y)
+            y, weight = truth_of(y), unmasked(sample_weight)
+            weight = None if weight is None else np.asarray(weight, dtype=np.float64)
         check_known(y, self.classes_)
         order = np.argsort(self.classes_)
-        return -float(log_loss(y, prob[:, order], sample_weight=sample_weight, labels=self.classes_[order]))
+        return -float(log_loss(y, prob[:, order], sample_weight=weight, labels=self.classes_[order]))
 
     def save(self, path: str | Path) -> None:
         """Keep it as an artifact, which every command of calcli takes: ``calcli apply PATH new.parquet``."""
@@ -269,12 +270,13 @@ class Calibrator(ClassifierMixin, BaseEstimator):
 
 def labels_and_classes(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     """The class of each row, and all classes, sorted."""
-    labels = column_or_1d(y, warn=True)
-    if labels.dtype.kind == "O":
-        with as_value_errors():
-            from calcli.estimators.arrays import truth_of
+    with as_value_errors():
+        from calcli.estimators.arrays import truth_of
+        from calcli.tables.score_arrays import unmasked
 
-            truth_of(labels)
+        labels = column_or_1d(unmasked(y), warn=True)
+        if labels.dtype.kind == "O":
+            labels = truth_of(labels)
     assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     if not len(labels):

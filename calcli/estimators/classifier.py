@@ -306,25 +306,31 @@ def responses(estimator: Any, X: Any, classes: NDArray[Any]) -> Responses:
 
     Decisions have any unit: those beyond the log-odds of any probability are drawn in.
     """
+    if not (hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")):
+        raise ValueError(f"{type(estimator).__name__} has neither predict_proba nor decision_function")
+    same = np.array_equal(estimator.classes_, classes)
+    order = None if same else np.searchsorted(classes, estimator.classes_)  # an estimator need not sort its own
     if hasattr(estimator, "predict_proba"):
         prob = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-        if len(estimator.classes_) != len(classes):  # 0 for classes that the estimator has not seen
+        if order is not None:  # 0 for classes that the estimator has not seen
             known, prob = prob, np.zeros((len(prob), len(classes)))
-            prob[:, np.searchsorted(classes, estimator.classes_)] = known
+            prob[:, order] = known
         return prob, "prob"
-    if not hasattr(estimator, "decision_function"):
-        raise ValueError(f"{type(estimator).__name__} has neither predict_proba nor decision_function")
     decisions = np.asarray(estimator.decision_function(X), dtype=np.float64)
     if len(estimator.classes_) < len(classes):
         raise ValueError(f"a fold has no rows of some of the classes {classes}: use fewer folds")
+    if order is not None:
+        decisions = -decisions if decisions.ndim == 1 else decisions[:, np.argsort(order)]
     return drawn_in(decisions), "logit"
 
 
 def features_of(X: Any) -> object:
     """The features that methods can look at: a frame, or an array with columns; None for sparse matrices and texts."""
+    from calcli.tables.score_arrays import unmasked
+
     if hasattr(X, "columns") or hasattr(X, "column_names"):
         return X
     if hasattr(X, "toarray"):
         return None
-    array = np.asarray(X)
+    array = np.asarray(unmasked(X))
     return array if array.ndim == 2 else None

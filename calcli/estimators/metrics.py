@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calcli.batch import Batch
+from calcli.batch import Batch, IntArray
 from calcli.diagrams import image
 from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.diagrams.curves import Bands, Binning, Curve
 from calcli.errors import DataError
-from calcli.estimators.arrays import Rows, check_length, plain_class, truth_of
+from calcli.estimators.arrays import Rows, check_length, in_order, plain_class, truth_of
 from calcli.estimators.value_errors import as_value_errors
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored
@@ -33,7 +33,7 @@ from calcli.tables.binding_types import Label
 from calcli.tables.labels import class_text
 from calcli.tables.load import load
 from calcli.tables.scales import check_probabilities
-from calcli.tables.score_arrays import scores_of
+from calcli.tables.score_arrays import scores_of, unmasked
 from calcli.tables.source import open_source
 
 if TYPE_CHECKING:
@@ -92,10 +92,11 @@ class Read:
 
     @classmethod
     def of(cls, y_true: ArrayLike, prob: ArrayLike, sample_weight: ArrayLike | None, labels: ArrayLike | None) -> Read:
-        values = scores_of(prob)
-        check_probabilities(values)
-        truth = truth_of(y_true)
+        values, truth = scores_of(prob), truth_of(y_true)
         known = _classes(truth, 2 if values.ndim == 1 else values.shape[1], labels)
+        if labels is None:
+            values = in_order(prob, known)
+        check_probabilities(values)
         table, flags, _ = Rows(truth, known, weights=sample_weight, scores=values).table()
         with open_source(table) as source:
             binding = bind(source, flags, features=False)
@@ -112,13 +113,23 @@ def _classes(truth: NDArray[Any], count: int, labels: ArrayLike | None) -> NDArr
         known = np.array([0, 1]).astype(truth.dtype)
     if len(known) != count:
         raise DataError(f"there are {len(known)} classes, and probabilities of {count}", hint="name all with labels=")
+    if unknown := np.setdiff1d(truth, known).tolist():
+        raise DataError(f"a row has the class {unknown[0]!r}, which labels= lacks", hint=f"they are {known.tolist()}")
     return known
 
 
+def _places(name: str, values: ArrayLike, rows: int) -> tuple[IntArray, int]:
+    """The place of each row's value among the distinct ones, and how many these are."""
+    check_length(name, len(np.asarray(values)), rows)
+    try:
+        distinct, place = np.unique(np.asarray(unmasked(values)), return_inverse=True)
+    except TypeError as error:
+        raise DataError(f"{name} has values that cannot be ordered: some are missing, or of another type") from error
+    return place.astype(np.int64), len(distinct)
+
+
 def _clusters(values: ArrayLike, rows: int) -> Clusters:
-    check_length("clusters", len(np.asarray(values)), rows)
-    names, place = np.unique(np.asarray(values), return_inverse=True)
-    return Clusters(place.astype(np.int64), len(names), "given")
+    return Clusters(*_places("clusters", values, rows), "given")
 
 
 def _edges(pairs: ArrayLike, rows: int) -> NDArray[np.int64]:
@@ -247,7 +258,7 @@ def summary(
     with as_value_errors():
         chosen = catalog.choose(metrics, clusters=clusters is not None)
         read = Read.of(y_true, prob, sample_weight, labels)
-        units = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+        units = None if groups is None else _places("groups", groups, len(read.batch))[0]
         measured = measure_all(
             [raw_candidate(read.batch)],
             read.batch,

@@ -20,9 +20,10 @@ PARAMETERS = {
     "seed": "random_state",
     "class": "of",
     "label": "y",
+    "group": "groups",
     "set": "params",
 }
-"""The parameters that have other names than the flags."""
+"""The parameters that have other names than the flags and columns."""
 
 
 @contextmanager
@@ -47,4 +48,6 @@ def in_python(text: str) -> str:
 def _parameter(found: re.Match[str]) -> str:
     name = PARAMETERS.get(found[1], found[1].replace("-", "_"))
     value = found[2] or ""
+    if not value and found.string.startswith(":", found.end()):  # of the name alone
+        return name
     return f"{name}={value if not value or value.isdecimal() else repr(value)}"

@@ -63,7 +63,7 @@ class Contents(NamedTuple):
     sections: Sequence[Section] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Model(ABC):
     """An artifact that is open: where it is, its manifest, the columns that it reads, and the hash of its manifest."""
 
@@ -71,6 +71,10 @@ class Model(ABC):
     manifest: Manifest
     binding: Binding
     sha256: str | None
+
+    def __repr__(self) -> str:
+        reads = [*self.binding.score.columns, *(feature.name for feature in self.binding.features)]
+        return f"{type(self).__name__}({self.name!r}, method={self.method!r}, reads={reads})"
 
     @classmethod
     @abstractmethod

@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # what fits is imported where something is fitted, what decid
     from calcli.tables.load import Loaded
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CalibratorModel(Model, ShownInNotebook):
     """A calibrator as an artifact keeps it, with the binding of its columns.
 

@@ -121,7 +121,7 @@ PARTS = ("ensemble", "seen")
 """The parts of an artifact's state: the models, and the scale and values of their features."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EnsembleModel(Model):
     """An ensemble as an artifact keeps it.
 

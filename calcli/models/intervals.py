@@ -72,7 +72,7 @@ class IntervalColumns(ModelColumns):
         return Computed(ends, None if known.all() else ~known)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IntervalModel(Model):
     """Conformal intervals as an artifact keeps them; its features are the predictions that they are built on."""
 

@@ -90,7 +90,7 @@ class MultiColumns(ModelColumns):
                 raise DataError(f"{error.message} (the score {score!r})", hint=error.hint) from error
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MultiModel(Model):
     """The calibrators of several labels as an artifact keeps them.
 

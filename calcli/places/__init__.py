@@ -176,6 +176,8 @@ def place(given: str | os.PathLike[str]) -> Path | Url | Database:
     """The path, URL or database that a user names; an error for a URL of an unknown scheme."""
     if isinstance(given, Url | Database):
         return given
+    if not isinstance(given, str | os.PathLike):
+        raise UsageError(f"a {type(given).__name__} stands where a path is expected")
     text = os.fspath(given)
     found = _SCHEME.match(text)
     if found is None:

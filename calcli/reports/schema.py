@@ -145,7 +145,7 @@ class DataFacts:
     rows_normalised: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Report(ShownInNotebook):
     """The fields are the keys of the JSON object, in its order."""
 
@@ -176,6 +176,11 @@ class Report(ShownInNotebook):
     changes: tuple[Change, ...] = ()
     gates: tuple[Mapping[str, Json], ...] = ()
     warnings: tuple[ReportWarning, ...] = ()
+
+    def __repr__(self) -> str:
+        first = next((name for one in self.scores for name in one.metrics), "")
+        values = {one.name: one.metrics[first].value for one in self.scores if first in one.metrics}
+        return f"Report({self.command!r}, rows={self.data.rows}{f', {first}={values}' if first else ''})"
 
     def to_json(self) -> dict[str, Json]:
         """The object of the contract."""

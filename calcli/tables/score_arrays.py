@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,9 +23,14 @@ def holds_scores(data: object) -> bool:
     return hasattr(data, "__array__") and not (hasattr(data, "columns") or hasattr(data, "column_names"))
 
 
+def unmasked(values: Any) -> Any:
+    """The values, with None for those that a mask hides: `numpy.asarray` shows what is behind it."""
+    return np.where(np.ma.getmaskarray(values), None, values.data) if np.ma.is_masked(values) else values
+
+
 def scores_of(scores: object) -> FloatArray:
     """Scores as float64, shape (n,) or (n, K), all finite; one column is the score of the positive class."""
-    array = np.asarray(scores)
+    array = np.asarray(unmasked(scores))
     if array.dtype.kind == "c":
         raise DataError("Complex data not supported: scores are real numbers")
     try:

@@ -269,6 +269,8 @@ def open_source(
         return _checked_names(Source(data, name="the lazy frame"))
     if not isinstance(data, str | os.PathLike | Sequence):
         return _from_memory(data)
+    if isinstance(data, Sequence) and not all(isinstance(item, str | os.PathLike) for item in data):
+        return _from_memory(data)
     inputs = find_inputs(data, format, last, delimiter)
     spool = Spool()
     try:

@@ -213,7 +213,8 @@ def _contenders(outcomes: Sequence[Outcome]) -> Iterator[Contender]:
 
 def _specs(request: CompareRequest, params: Mapping[str, Mapping[str, ParamValue]]) -> list[MethodSpec]:
     """The identity and the requested methods, the simplest first: the budget then skips the most complex."""
-    names = catalog.names() if request.methods == "all" else tuple(name.strip() for name in request.methods.split(","))
+    methods = request.methods.split(",") if isinstance(request.methods, str) else request.methods
+    names = catalog.names() if request.methods == "all" else tuple(name.strip() for name in methods)
     for name in names:
         catalog.find(name)
     for name in params:

@@ -154,7 +154,7 @@ def test_columns_are_in_the_order_of_the_classes(tmp_path: Path) -> None:
         ({"scores": np.where(np.arange(1000) < 5, 1.2, PROB)}, "5 of 1,000 scores lie outside"),
         ({"scores": 100 * PROB}, "percentages, or logits"),
         ({"scores": np.column_stack([PROB, PROB])}, "not all rows sum to 1"),
-        ({"scores": PROB[:-1]}, "999 rows, and label has 1,000"),
+        ({"scores": PROB[:-1]}, "999 rows, and y has 1,000"),
         ({"scores": np.column_stack([PROB / 2, PROB / 2, 1 - PROB])}, "3 columns, and 2 are expected"),
         ({"scores": PROB[:, None, None]}, "3 dimensions"),
         ({"scores": ["a"] * 1000}, "no numbers"),
@@ -176,6 +176,29 @@ def test_what_cannot_be_fitted_is_refused(given: dict[str, Any], text: str) -> N
         calcli.Calibrator(**settings).fit(given.get("scores", PROB), given.get("y", LABEL))
     if "scores" in given:
         assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("stem", ["", "prob_"])
+def test_columns_that_are_named_by_class_may_stand_in_any_order(stem: str) -> None:
+    rng = np.random.default_rng(5)
+    prob = rng.dirichlet(np.ones(3), 300)
+    y = np.array(["ant", "cow", "dog"])[[rng.choice(3, p=row) for row in prob]]
+    other = pl.DataFrame(prob[:, [2, 0, 1]], schema=[f"{stem}dog", f"{stem}ant", f"{stem}cow"])
+    expected = calcli.Calibrator("temperature", holdout="none").fit(prob, y).predict_proba(prob)
+    for frame in (other, other.to_pandas(), other.to_arrow()):
+        found = calcli.Calibrator("temperature", holdout="none").fit(frame, y)
+        assert np.array_equal(found.predict_proba(frame), expected)
+        assert calcli.metrics.nll(y, frame) == calcli.metrics.nll(y, prob)
+        given = ["dog", "ant", "cow"]
+        assert calcli.metrics.nll(y, frame, labels=given) == calcli.metrics.nll(y, other.to_numpy(), labels=given)
+
+
+@pytest.mark.parametrize("kind", [bool, int])
+def test_labels_of_python_objects_are_those_of_their_type(kind: type) -> None:
+    labels = LABEL.astype(kind)
+    found, expected = (calcli.Calibrator("platt").fit(PROB, y) for y in (labels.astype(object), labels))
+    assert found.classes_.dtype == expected.classes_.dtype
+    assert found.score(PROB, labels.astype(object)) == expected.score(PROB, labels)
 
 
 def test_other_columns_are_refused() -> None:

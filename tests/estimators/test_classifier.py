@@ -34,6 +34,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.utils.metaestimators import available_if
 
 import calcli
 from tests.support.samples import visits
@@ -160,6 +161,45 @@ def test_a_fold_may_lack_a_class(ensemble: bool) -> None:
         model.fit(features, classes[labels])
         prob = model.predict_proba(features)
         np.testing.assert_allclose(prob.sum(axis=1), 1.0)
+
+
+class Unsorted(LogisticRegression):
+    """A classifier with its classes in another order than the sorted one."""
+
+    def __init__(self, response: str = "predict_proba", turn: int = 1) -> None:
+        super().__init__()
+        self.response = response
+        self.turn = turn
+
+    def fit(self, X: Any, y: Any) -> Any:
+        self.sorted_ = LogisticRegression().fit(X, y)
+        self.classes_ = np.roll(self.sorted_.classes_, self.turn)
+        return self
+
+    def _rolled(self, values: Any) -> Any:
+        return np.roll(values, self.turn, axis=1) if values.ndim == 2 else values * (-1) ** self.turn
+
+    @available_if(lambda self: self.response == "predict_proba")
+    def predict_proba(self, X: Any) -> Any:
+        return self._rolled(self.sorted_.predict_proba(X))
+
+    @available_if(lambda self: self.response != "predict_proba")
+    def decision_function(self, X: Any) -> Any:
+        return self._rolled(self.sorted_.decision_function(X))
+
+
+@ENSEMBLE
+@pytest.mark.parametrize("response", ["predict_proba", "decision_function"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_an_estimator_may_have_its_classes_in_any_order(classes: int, response: str, ensemble: bool) -> None:
+    features, place = make_blobs(n_samples=300, centers=classes, cluster_std=4.0, random_state=3)
+    labels = np.array(["wolf", "ant", "mole"])[place]
+    of: Any = {"method": "platt", "cv": 3, "ensemble": ensemble}
+    found, expected = (
+        calcli.CalibratedClassifier(Unsorted(response, turn), **of).fit(features, labels) for turn in (1, 0)
+    )
+    assert found.classes_.tolist() == expected.classes_.tolist() == sorted(set(labels))
+    np.testing.assert_array_equal(found.predict_proba(features), expected.predict_proba(features))
 
 
 def test_folds_may_leave_rows_out() -> None:

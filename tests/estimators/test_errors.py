@@ -18,6 +18,7 @@ from sklearn.utils import get_tags
 
 import calcli
 from calcli.cli import decision_options, options
+from calcli.estimators.arrays import feature_table
 from calcli.estimators.value_errors import in_python
 
 RNG = np.random.default_rng(0)
@@ -60,6 +61,34 @@ def test_a_missing_label_is_named(missing: object) -> None:
         calcli.metrics.ece(changed(Y, missing, object), PROB)
 
 
+HIDDEN = np.arange(200) == 3
+MASKED: dict[str, Callable[[], object]] = {
+    "scores": lambda: FITTED.predict_proba(np.ma.array(PROB, mask=HIDDEN)),
+    "scores of a metric": lambda: calcli.metrics.nll(Y, np.ma.array(PROB, mask=HIDDEN)),
+    "label": lambda: calcli.Calibrator("platt").fit(PROB, np.ma.array(Y, mask=HIDDEN)),
+    "label of a metric": lambda: calcli.metrics.nll(np.ma.array(Y, mask=HIDDEN), PROB),
+    "label of a score": lambda: FITTED.score(PROB, np.ma.array(Y, mask=HIDDEN)),
+    "weight": lambda: calcli.metrics.nll(Y, PROB, sample_weight=np.ma.array(np.ones(200), mask=HIDDEN)),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_what_a_mask_hides_is_missing(name: str) -> None:
+    with pytest.raises(ValueError, match=r"first in row 3\b"):
+        MASKED[name]()
+
+
+def test_a_weight_of_a_score_is_never_missing() -> None:
+    for weight in (changed(np.ones(200), None, object).tolist(), np.ma.array(np.ones(200), mask=HIDDEN)):
+        with pytest.raises(ValueError, match="sample_weight contains NaN"):
+            FITTED.score(PROB, Y, sample_weight=weight)
+
+
+def test_features_that_a_mask_hides_are_missing() -> None:
+    hidden = np.ma.array(X, mask=np.column_stack([HIDDEN, HIDDEN]))
+    assert feature_table(hidden).null_count().row(0) == (1, 1)
+
+
 def test_labels_of_one_column_are_taken() -> None:
     for column in (Y[:, None], pd.DataFrame({"y": Y}), pl.DataFrame({"y": Y})):
         assert calcli.metrics.nll(column, PROB) == calcli.metrics.nll(Y, PROB)
@@ -70,6 +99,10 @@ def test_labels_of_one_column_are_taken() -> None:
 def test_what_has_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="there are 200 rows, and clusters has 3"):
         calcli.metrics.cece(Y, PROB, clusters=[0, 0, 1])
+    with pytest.raises(ValueError, match="there are 200 rows, and groups has 3"):
+        calcli.metrics.summary(Y, PROB, groups=[0, 0, 1])
+    with pytest.raises(ValueError, match="there are 200 rows, and sample_weight has 3"):
+        calcli.metrics.nll(Y, PROB, sample_weight=[0, 0, 1])
     for edges, error in (([[0, 200]], "link 200, and there are 200 rows"), ([0, 1], "pairs of rows")):
         with pytest.raises(ValueError, match=error):
             calcli.metrics.tv(Y, PROB, edges=edges)
@@ -101,7 +134,15 @@ def test_no_flag_is_left_in_a_message() -> None:
     assert {"--holdout", "--bad-rows", "--weight-kind", "--set"} <= flags
     for text in (f"try {flag} none, {flag} a.b=1 or {flag}" for flag in flags):
         assert "--" not in in_python(text)
+    assert in_python("--class: no class '3'; name some with --features") == "of: no class '3'; name some with X="
     assert in_python("row 1 of 3 rows, and row 1,001") == "row 0 of 3 rows, and row 1,000"
+
+
+def test_groups_and_labels_that_cannot_be_are_named() -> None:
+    with pytest.raises(ValueError, match="groups has values that cannot be ordered"):
+        calcli.metrics.summary(Y, PROB, groups=[None, *range(199)])
+    with pytest.raises(ValueError, match=r"a row has the class 0, which labels= lacks; they are \[1, 2\]"):
+        calcli.metrics.nll(Y, PROB, labels=[1, 2])
 
 
 SPARSE = csr_array(np.abs(X))

@@ -136,7 +136,7 @@ def test_a_scorer_is_made_of_it() -> None:
     [
         (Y, PROB * 3, {}, "lie outside"),
         (Y, np.column_stack([PROB, PROB]), {}, "do not sum to 1"),
-        (Y, PROB[:-1], {}, "399 rows, and label has 400"),
+        (Y, PROB[:-1], {}, "399 rows, and y has 400"),
         (Y, PROB, {"labels": [0, 1, 2]}, "3 classes, and probabilities of 2"),
         (Y, np.where(Y == 1, np.nan, PROB), {}, "NaN"),
         (Y, PROB, {"bins": 0}, "from 1 to"),

@@ -255,7 +255,10 @@ def test_pandas_missing_values_are_null_and_its_index_is_no_column() -> None:
 @pytest.mark.parametrize(
     ("data", "error", "message"),
     [
-        *((data, UsageError, "cannot read rows from") for data in (5, None, {"a": [1]}, object())),
+        *(
+            (data, UsageError, "cannot read rows from")
+            for data in (5, None, {"a": [1]}, object(), [{"a": 1}], b"a", [None])
+        ),
         *((make({"a": []}), DataError, "has no rows") for make in (pl.DataFrame, pd.DataFrame, pa.table)),
         (pd.DataFrame({"a": [1, "x", object()]}), DataError, "cannot be read"),
     ],

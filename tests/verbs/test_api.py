@@ -120,7 +120,8 @@ def fitted(method: str = "platt", **settings: Any) -> Any:
 
 @pytest.mark.parametrize("column", sorted(set(FLAGS) - {"features", "ignore", "classes", "weight_kind"}))
 def test_a_column_named_by_itself_is_that_of_the_flags(column: str) -> None:
-    given: Any = {column: "c"} | {"positives": {"trials": "n"}, "descending": {"rank": "r"}}.get(column, {})
+    value = ("c", "d") if column in {"categories", "multi", "numbers"} else "c"
+    given: Any = {column: value} | {"positives": {"trials": "n"}, "descending": {"rank": "r"}}.get(column, {})
     for kind in (FitRequest, EvaluateRequest, ApplyRequest, DecideRequest, DiagramRequest, CompareRequest):
         needed: Any = {"data": "d"} | ({"artifact": "a"} if kind is ApplyRequest else {})
         assert kind(**needed, **given).flags == calcli.Flags(**given)
@@ -165,12 +166,52 @@ def test_there_are_choices() -> None:
 @pytest.mark.parametrize("value", ["Importance", "probability", "", 0, ["prob"]])
 def test_a_choice_is_one_of_its_words(kind: Any, name: str, value: Any) -> None:
     parameters = inspect.signature(kind).parameters.values()
-    needed = {one.name: "d" for one in parameters if one.default is one.empty}
+    needed = {one.name: ("d",) if one.name == "ensembles" else "d" for one in parameters if one.default is one.empty}
     words = str(get_type_hints(kind)[name]).split("'")[1::2]
     for word in words:
         assert getattr(kind(**needed | {name: word}), name) == word
     with pytest.raises(UsageError, match=f"no {name} .*available: {', '.join(words)}$"):
         kind(**needed | {name: value})
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "text"),
+    [
+        (calcli.fit, {"holdout": 0.1}, "holdout is 0.1; it takes text"),
+        (calcli.fit, {"method": None}, "method is None; it takes text"),
+        (calcli.fit, {"seed": None}, "seed is None; it takes a whole number"),
+        (calcli.fit, {"features": "x"}, "features is 'x'; it takes a list or a tuple"),
+        (calcli.evaluate, {"seed": -1}, "seed is -1; it takes a whole number, 0 or more"),
+        (calcli.evaluate, {"bootstrap": -1}, "bootstrap is -1; it takes a whole number, 0 or more"),
+        (calcli.evaluate, {"artifacts": "clicks.platt"}, "artifacts is 'clicks.platt'; it takes a list or a tuple"),
+        (calcli.evaluate, {"by": pl.DataFrame({"x": [1]})}, r"by is shape: \(1, 1\) .*…; it takes a list"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_in_a_line(verb: Any, given: Any, text: str) -> None:
+    with pytest.raises(UsageError, match=text) as refused:
+        verb(rows(), **NAMED, **given)
+    assert "\n" not in str(refused.value)
+
+
+def test_names_of_methods_and_metrics_may_be_a_list() -> None:
+    listed, text = (
+        calcli.compare(rows(300), methods=methods, metrics=metrics, **NAMED).report
+        for methods, metrics in ((["platt", "beta"], ["nll", "ece"]), ("platt,beta", "nll,ece"))
+    )
+    assert [one.metrics for one in listed.scores] == [one.metrics for one in text.scores]
+
+
+def test_a_model_and_a_report_fit_a_line() -> None:
+    result: Any = calcli.fit(rows(), method="platt", holdout="0.2", metrics="nll", **NAMED)
+    assert repr(result.model) == "CalibratorModel('platt', method='platt', reads=['s'])"
+    values = {one.name: one.metrics["nll"].value for one in result.report.scores}
+    assert repr(result.report) == f"Report('fit', rows=1500, nll={values})"
+
+
+@pytest.mark.parametrize("call", [lambda: calcli.load(None), lambda: calcli.apply(rows(), fitted())])
+def test_what_is_no_path_is_named(call: Any) -> None:
+    with pytest.raises(UsageError, match=r"a (NoneType|DataFrame) stands where a path is expected"):
+        call()
 
 
 def test_a_misspelt_parameter_is_an_error_of_the_verb() -> None:
