@@ -34,6 +34,9 @@ from calcli.verbs.estimate_request import EstimateRequest
 FOLDS = 5
 """The number of folds of the labelled rows: each is calibrated by the others."""
 
+DEALS, MOST_DEALT = 5, 10_000
+"""Up to so many rows or units with labels are dealt into folds so often: of few, luck would say which lack a label."""
+
 MOST_ROWS = 50_000_000
 """At most so many rows are held."""
 
@@ -235,21 +238,23 @@ class Labelled:
         return cls(rows, drawn, strata, reader.key(others, strata), share, units)
 
     def stand_ins(self, seed: int, *, rate: bool) -> StandIns:
-        """The stand-ins for the labels of these rows and of others: for classes by calibrators of five folds."""
+        """The stand-ins for the labels of these rows and of others: for classes by calibrators of folds."""
         rows, units, spec = self.rows, self.units, catalog.find("platt")
         if not rate:
             return StandIns([rows.odds], None)
         count = len(rows) if units is None else len(np.unique(units.rank))
-        splits = split_rows(len(rows), Holdout("cv", folds=FOLDS), seed, units) if count >= FEWEST else None
+        deals = 0 if count < FEWEST else DEALS if count <= MOST_DEALT else 1
+        dealt = [split_rows(len(rows), Holdout("cv", folds=FOLDS), seed + deal, units) for deal in range(deals)]
         weight = None if np.ptp(self.share) == 0.0 else self.share
         held_out, fitted = [], []
         for index, column in rated(rows.odds):
             prob, each = np.zeros(len(rows)), []
             label = (rows.value == index).astype(np.int64)
-            if splits is not None and all(np.ptp(label[split.train]) > 0 for split in splits):
-                some = Batch(column, label, weight)
+            some = Batch(column, label, weight)
+            learnable = [splits for splits in dealt if all(np.ptp(label[split.train]) > 0 for split in splits)]
+            for splits in learnable:
                 for part, one in predict_splits(spec, some, spec.resolve(), splits, range(len(splits)), seed):
-                    prob[splits.tests[part.split]] = part.prob
+                    prob[splits.tests[part.split]] += part.prob / len(learnable)
                     each.append(one)
             held_out.append(prob)
             fitted.append(each)
@@ -260,8 +265,8 @@ class Labelled:
 class StandIns:
     """The numbers that stand in for labels, for each class.
 
-    Of labelled rows these are probabilities by calibrators of the other folds, of other rows the mean of all folds'.
-    They are 0, which is no help, where some fold has labels of one class only to learn from.
+    Of labelled rows these are probabilities by calibrators of the other folds, of other rows the mean of all folds'. A
+    deal in which some fold has labels of one class only to learn from is left out; without any they are 0, no help.
     """
 
     held_out: Sequence[FloatArray]
