@@ -239,8 +239,8 @@ def _by_node(walk: Walk, numbers: kernels.Places, cells: Cells, rule: Rule, bloc
 
 def _calibrated(walks: Sequence[Walk], link: int, rows: Rows) -> Rows:
     """On a worker, rows calibrated by more trees."""
+    prob = rows.prob
     for walk in walks:
-        prob = rows.prob
         update.calibrate(prob, walk.pattern[predict.leaves_of(rows.codes, walk)], link, prob)
-        rows.put(slice(None), prob, rows.label)
+    rows.put(slice(None), prob, rows.label)
     return rows

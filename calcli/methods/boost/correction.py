@@ -138,7 +138,7 @@ def pool(rows: Batch, start: FittedMethod, order: IntArray) -> Pool:
 
 def features_of(rows: Batch, score: FloatArray, order: IntArray) -> dict[str, Column]:
     """The features by name, and the score among them, with the classes in this order."""
-    features = dict(sorted(rows.features.items()))
+    features = dict(rows.by_name.features)
     name = SCORE
     while any(other.startswith(name) for other in features):
         name = f"{name}_"

@@ -233,10 +233,8 @@ class _Trainer:
         shares = torch.as_tensor(train_on, device=self.device)
         strength = torch.as_tensor(np.asarray(penalties, dtype=np.float64), device=self.device)
         decays = [WEIGHT_DECAY * name.endswith(("weight", "out")) for name in weights]
-        tensors, moments = (
-            [*weights.values()],
-            [(torch.zeros_like(one), torch.zeros_like(one)) for one in weights.values()],
-        )
+        tensors = [*weights.values()]
+        moments = [(torch.zeros_like(one), torch.zeros_like(one)) for one in tensors]
         for epoch in range(epochs + 1):
             log_loss, penalty = self._loss(self._temperatures(weights))
             yield log_loss.detach().cpu().numpy()
