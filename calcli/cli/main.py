@@ -6,13 +6,17 @@ import atexit
 import contextlib
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from calcli.cli.process import flush, is_set, keep_stderr, prepare_libraries, silence, write_stderr
 from calcli.cli.screen import Screen
 from calcli.errors import CalcliError, ClosedPipeError, FileSystemError, UsageError
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 PROGRAM = "calcli"
 _BUG = 70
@@ -25,7 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run calcli and return its exit code; by default the words after its name are those of this process."""
     own_process = arguments is None
     words = sys.argv[1:] if arguments is None else list(arguments)
+    interrupts: list[int] = []
     if own_process:
+        _note_interrupts(interrupts)
         # Start-up makes many objects and no garbage: fewer collections save a sixth of the time of `--help`.
         gc.set_threshold(100_000)
         prepare_libraries()
@@ -40,10 +46,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(words)
         flush()
     except BaseException as error:  # a panic of polars is not an Exception
-        code = _report(error, words)
+        code = _report(error, words, interrupted=bool(interrupts))
     if own_process and (code != 0 or not is_set("--debug", words)):  # a profiler waits for the ordinary end
         _leave(code)
     return code
+
+
+def _note_interrupts(noted: list[int]) -> None:
+    """Note each Ctrl-C before it is raised: a library in C that it interrupts may raise another error in its place."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+        signal.default_int_handler(number, frame)
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored, as of a job behind `&`
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def _leave(code: int) -> NoReturn:
@@ -117,9 +134,9 @@ def _hide_warnings() -> None:
     sys.unraisablehook = lambda _: None
 
 
-def _report(error: BaseException, words: list[str]) -> int:
-    """Write the error as one line, and return the exit code."""
-    code, message = _explanation(error, words)
+def _report(error: BaseException, words: list[str], *, interrupted: bool) -> int:
+    """Write the error as one line, and return the exit code; what comes of Ctrl-C is no error of its own."""
+    code, message = _explanation(KeyboardInterrupt() if interrupted else error, words)
     try:
         flush()  # what was printed before it went wrong
     except (CalcliError, ValueError):

@@ -159,6 +159,25 @@ def test_ctrl_c_at_any_time_is_130(here: Path, delay: float) -> None:
         assert (process.returncode, process.stderr.read()) == (130, b"calcli: interrupted\n")
 
 
+def test_an_error_that_a_library_raises_for_ctrl_c_is_130(here: Path) -> None:
+    """As matplotlib's compiled parts do of a transformation that was interrupted: "incompatible function arguments"."""
+    code = (
+        "import os, signal, sys\n"
+        "from calcli.cli import main\n"
+        "def compiled(words):\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    except KeyboardInterrupt:\n"
+        "        pass\n"
+        "    raise TypeError('incompatible function arguments')\n"
+        "main._run = compiled\n"
+        "sys.argv = ['calcli', 'diagram']\n"
+        "main.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=here, env=environment(), check=False, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"calcli: interrupted\n")
+
+
 def test_a_path_comes_out_byte_for_byte(here: Path) -> None:
     name = b"k\xffept".decode("utf-8", "surrogateescape")
     words = ("fit", "-q", "train.parquet", "-m", "platt", "--holdout", "none", "-o", name)
