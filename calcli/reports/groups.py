@@ -29,6 +29,7 @@ from calcli.reports.schema import ReportWarning
 from calcli.state import Json
 from calcli.tables.arrays import check_comparable, check_years
 from calcli.tables.binding_types import Binding
+from calcli.tables.checks import null_refused
 from calcli.tables.features import named_like_units
 from calcli.tables.labels import class_text
 from calcli.tables.load import Loaded
@@ -65,7 +66,7 @@ def ranks(rows: TableRows, column: str, flag: str) -> IntArray:
     """The dense rank of each row's value, from 0; null is refused."""
     values = values_of(rows, column, flag)
     if values.null_count():
-        raise DataError(f"{flag}: the column {column!r} is null in {values.null_count():,} rows")
+        raise null_refused(flag, column, values.null_count())
     return values.rank("dense").to_numpy().astype(np.int64) - 1
 
 

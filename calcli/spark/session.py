@@ -21,6 +21,7 @@ import pyarrow as pa
 from calcli import errors, extras
 from calcli.errors import CalcliError, DataError, FileSystemError, MissingExtraError, UsageError
 from calcli.metrics.gathered import UNITS
+from calcli.tables.checks import null_refused
 from calcli.tables.request import TABLE
 
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ def distinct_values(table: DataFrame, column: str, flag: str) -> int:
             functions.count_if(column_named(column).isNull()).alias("missing"),
         ).collect()
     if found["missing"]:
-        raise DataError(f"{flag}: the column {column!r} is null in {found['missing']:,} rows")
+        raise null_refused(flag, column, found["missing"])
     return int(found["values"])
 
 

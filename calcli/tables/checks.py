@@ -144,6 +144,14 @@ class Count:
         return DataError(message, hint=hint)
 
 
+def null_refused(flag: str, column: str, missing: int) -> DataError:
+    """The error of a column in whose groups or order each row needs a place."""
+    return DataError(
+        f"{flag}: the column {column!r} is null in {missing:,} row{'' if missing == 1 else 's'}",
+        hint="fill it in, or leave these rows out",
+    )
+
+
 class Tally(Count):
     """A `Count` of a table that is read in order: it also keeps which rows are bad."""
 

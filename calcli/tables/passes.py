@@ -15,10 +15,9 @@ import numpy as np
 import polars as pl
 
 from calcli.batch import Batch, IntArray
-from calcli.errors import DataError
 from calcli.tables.arrays import Levels, index_order
 from calcli.tables.binding_types import Binding, Flags
-from calcli.tables.checks import Count, Encoded, Tally, bound_columns, encode, score_values
+from calcli.tables.checks import Count, Encoded, Tally, bound_columns, encode, null_refused, score_values
 from calcli.tables.paths import reading
 from calcli.tables.scales import Scale
 from calcli.tables.source import Source
@@ -284,5 +283,5 @@ class LocalTable:
         found = self.tally.source.typed([column]).select(pl.col(column).n_unique(), missing=pl.col(column).null_count())
         ((count, missing),) = found.collect(engine="streaming").iter_rows()
         if missing:
-            raise DataError(f"{flag}: the column {column!r} is null in {missing:,} rows")
+            raise null_refused(flag, column, missing)
         return int(count)

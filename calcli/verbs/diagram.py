@@ -105,6 +105,19 @@ class DiagramRequest(RowsRequest):
     engine: Engine = "local"
     master: str | None = None
 
+    def check(self, form: str | None) -> None:
+        """Refuse what the kind of diagram does not have; a page in HTML has diagrams of other kinds too."""
+        if self.kind == "rejection" and self.axis != "auto":
+            raise UsageError("--kind rejection has no axis of probabilities", hint="leave --axis out")
+        if self.kind not in {"benefit", "murphy"} and self.span is not None:
+            raise UsageError(f"--kind {self.kind} has no thresholds", hint="leave --from and --to out")
+        if not (self.kind == "reliability" or form == "html") and (self.bins, self.binning) != (BINS, "width"):
+            raise UsageError(f"--kind {self.kind} has no bins", hint="leave --bins and --binning out")
+        if self.kind != "benefit" and self.costs is not None:
+            raise UsageError(
+                "--cost-fp and --cost-fn are of --kind benefit", hint="leave them out, or add --kind benefit"
+            )
+
     @property
     def costs(self) -> Costs | None:
         """The costs of mistakes, if they were given."""
@@ -199,13 +212,8 @@ class DiagramResult:
 def diagram(request: DiagramRequest, listener: Listener = SILENT) -> DiagramResult:
     """Trace the curves of the raw score, of each artifact and of each column; draw them if there is a place for it."""
     check_master(request.engine, request.master)
-    if request.kind == "rejection" and request.axis != "auto":
-        raise UsageError("--kind rejection has no axis of probabilities", hint="leave --axis out")
-    if request.kind not in {"benefit", "murphy"} and request.span is not None:
-        raise UsageError(f"--kind {request.kind} has no thresholds", hint="leave --from and --to out")
-    if request.kind != "benefit" and request.costs is not None:
-        raise UsageError("--cost-fp and --cost-fn are of --kind benefit", hint="leave them out, or add --kind benefit")
     form = form_of(request.output, request.output_format)
+    request.check(form)
     if form not in (None, "html"):
         extras.require("matplotlib", f"a picture as {form}")
     given, columns = split_names(request.artifacts, request.scores)

@@ -306,6 +306,8 @@ def test_what_does_not_exist_is_refused(wrong: dict[str, Any], here: Path) -> No
         ({"kind": "benefit", "cost_fp": 0.0, "cost_fn": 2.0}, "costs above 0"),
         ({"kind": "benefit", "cost_fp": 1.0, "cost_fn": 9.0, "least": 0.2}, "0.1, which follows from the costs"),
         ({"kind": "corp", "least": 0.1}, "has no thresholds"),
+        ({"kind": "corp", "bins": 9}, "--kind corp has no bins"),
+        ({"kind": "smooth", "binning": "mass"}, "--kind smooth has no bins"),
         ({"kind": "benefit", "least": 0.4, "most": 0.1}, "they rise"),
         ({"kind": "rejection", "axis": "log"}, "no axis of probabilities"),
     ],

@@ -336,7 +336,7 @@ def without_a_label(frame: pl.DataFrame) -> pl.DataFrame:
             {"strata": "s"},
             "1 of the 2 values of 's' have no labelled row",
         ),
-        (lambda f: f.with_columns(s=pl.when(pl.col("id") > 0).then("task")), {"strata": "s"}, "'s' is null in 1 rows"),
+        (lambda f: f.with_columns(s=pl.when(pl.col("id") > 0).then("task")), {"strata": "s"}, "'s' is null in 1 row;"),
         (lambda f: f.with_columns(s=pl.col("id") % 2), {"versus": "s", "item": "task"}, "'task' repeats in"),
         (lambda f: f.with_columns(s=pl.col("id") % 2), {"versus": "s", "item": "id"}, "no value of 'id' is in both"),
         (lambda f: f, {"versus": "systm", "item": "id"}, "no column 'systm'.*and no file of this name"),
