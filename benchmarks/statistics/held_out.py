@@ -30,7 +30,11 @@ RIGHT, OVER, FEATURE = "right", "over-confident, 1.4 z", "wrong by a feature"
 CASES = (
     *((method, rows, kind, 400) for method in ("platt",) for rows in (200, 1000) for kind in (RIGHT, OVER)),
     *(("isotonic", 1000, kind, 400) for kind in (RIGHT, OVER)),
-    *((method, 1000, kind, 80) for method in ("boost", "forest", "mbct", "ccl") for kind in (RIGHT, FEATURE)),
+    *(
+        (method, 1000, kind, 80)
+        for method in ("boost", "forest", "mbct", "heterogeneous", "ccl")
+        for kind in (RIGHT, FEATURE)
+    ),
 )
 """Methods, rows, what the scores are, and how many tables."""
 

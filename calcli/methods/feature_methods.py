@@ -123,6 +123,7 @@ HETEROGENEOUS = MethodSpec(
     closed_form=True,
     extras=("cell",),
     explains=True,
+    chooses=True,
     params=(
         choice(
             "partition", "forest", "one tree, the mean of several, or a boosted sequence", "tree", "forest", "boosted"

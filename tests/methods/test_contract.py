@@ -329,7 +329,7 @@ def test_it_helps_where_the_scores_are_over_confident(row: MethodSpec) -> None:
         assert loss(prob) < 0.9 * raw
 
 
-@pytest.mark.parametrize("row", [catalog.find("boost")])  # others: tests of forest, mbct and ccl
+@pytest.mark.parametrize("row", [*map(catalog.find, ("boost", "heterogeneous"))])  # others: their own tests
 @pytest.mark.parametrize(("classes", "rows", "weighted"), [(2, 900, True), (3, 600, False)])
 def test_calibrators_that_a_choice_has_fitted_are_those_of_a_fit(
     row: MethodSpec, classes: int, rows: int, weighted: bool, monkeypatch: pytest.MonkeyPatch

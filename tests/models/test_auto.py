@@ -132,7 +132,8 @@ def test_the_report_of_a_pool_is_the_mixture_by_the_weights_of_the_other_folds()
 
 
 @pytest.mark.parametrize(
-    "name", ["forest", *(pytest.param(name, marks=pytest.mark.slow) for name in ("boost", "mbct", "ccl"))]
+    "name",
+    ["forest", *(pytest.param(name, marks=pytest.mark.slow) for name in ("boost", "mbct", "heterogeneous", "ccl"))],
 )
 def test_the_report_of_a_method_alone_is_what_it_has_predicted_on_the_way(name: str) -> None:
     """No split is fitted again, and the calibrator is that of all rows."""

@@ -28,7 +28,7 @@ from calcli.batch import Batch, FloatArray, IntArray, SideInputs
 from calcli.errors import UsageError
 from calcli.expressions import Inputs, Terms
 from calcli.methods import catalog
-from calcli.methods.base import SETTINGS, Params, Section, candidates, information, number, own_share
+from calcli.methods.base import SETTINGS, Chosen, Params, Section, candidates, information, number, own_share
 from calcli.methods.calibrator import FittedMethod
 from calcli.methods.heterogeneous import partition
 from calcli.methods.heterogeneous.cells import (
@@ -47,12 +47,22 @@ from calcli.methods.heterogeneous.partition import Partition
 from calcli.methods.heterogeneous.tree import Tree, grow
 from calcli.methods.spec import MethodSpec
 from calcli.methods.trees.coding import unpacked_once
-from calcli.methods.trees.held_out_choice import cross_validated, distinct, held_out_rows, held_out_splits, least_loss
+from calcli.methods.trees.held_out_choice import (
+    best,
+    cross_validated,
+    distinct,
+    each_held_out_once,
+    enough,
+    held_out_rows,
+    held_out_splits,
+    least_loss,
+)
 from calcli.numeric.bins import totals
 from calcli.numeric.links import probabilities, scores
 from calcli.numeric.losses import log_loss
 from calcli.numeric.seeded import Split, stream
-from calcli.state import Json, Numbers, Rules, State, unit
+from calcli.numeric.side_by_side import on_threads
+from calcli.state import Numbers, Rules, State, unit
 
 AUTO = "auto"
 
@@ -83,9 +93,37 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     plan = _plan(params, sides, batch.classes, seed)
     if params["partition"] == "boosted":
         return fit_boosted(rows, plan).to_state()
-    setting = choose(rows, plan)
-    state = fit_averaged(rows, plan, setting).to_state()
-    return State({**state.params, SETTINGS: setting.params}, state.arrays, state.blobs)
+    return fit_averaged(rows, plan, _best(rows, plan))
+
+
+def choose(batch: Batch, sides: SideInputs, params: Params, seed: int, splits: Sequence[Split]) -> Chosen:
+    """The setting by the rows that these splits hold out, if each row is held out by one or the last is enough.
+
+    Of several splits, each has the setting that the others prefer, so that no row takes part in a choice by which it is
+    judged.
+    """
+    plan = _plan(params, sides, batch.classes, seed)
+    last = enough(batch, splits)
+    given = params["partition"] == "boosted" or len(plan.settings) == 1
+    if given or (last is None and not each_held_out_once(splits)):
+        return Chosen()
+    tried = list(splits) if last is None else [last]
+    columns = str(params["columns"])
+    seen = on_threads(lambda split: _splittable(distinct(batch.take(split.train), seed), columns), tried)
+    unseen = [batch.take(split.test) for split in tried]
+    losses = on_threads(lambda each: _losses(*each, plan), zip(seen, unseen, strict=True))
+
+    def best_without(place: int | None) -> Setting:
+        others = [other for other in range(len(tried)) if other != place]
+        return plan.settings[best([losses[other] for other in others], [unseen[other] for other in others])]
+
+    setting = best_without(None)
+    if last is not None:
+        return Chosen(setting.params, {len(splits) - 1: fit_averaged(seen[0], plan, setting)})
+    todo = [(_splittable(distinct(batch, seed), columns), setting)]
+    todo += [(rows, best_without(place)) for place, rows in enumerate(seen)]
+    of_all, *of_splits = on_threads(lambda each: fit_averaged(each[0], plan, each[1]), todo)
+    return Chosen({}, dict(enumerate(of_splits)), of_all)
 
 
 def holds(classes: int) -> Rules:
@@ -135,7 +173,7 @@ class Setting(NamedTuple):
     tau: float
 
     @property
-    def params(self) -> dict[str, Json]:
+    def params(self) -> Params:
         return {"min_rows": self.least, "depth": self.depth, "tau": "inf" if math.isinf(self.tau) else self.tau}
 
 
@@ -162,6 +200,14 @@ class Plan:
     """The learning rate of a boosted sequence."""
 
     seed: int
+
+    @property
+    def settings(self) -> list[Setting]:
+        """What the held-out loss chooses from, no partition first; one alone where the user has given it."""
+        settings = [Setting(*each) for each in product(self.least, self.depths, self.taus)]
+        if len(settings) == 1 or max(self.depths) == 0:
+            return settings[:1]
+        return [settings[0]._replace(depth=0), *settings]
 
     def grow(
         self, rows: Batch, shared: FittedMethod, least: float, depth: int, count: int
@@ -220,16 +266,20 @@ def _plan(params: Params, sides: SideInputs, classes: int, seed: int) -> Plan:
     )
 
 
-def choose(rows: Batch, plan: Plan) -> Setting:
+def _best(rows: Batch, plan: Plan) -> Setting:
     """The setting of least held-out loss; one of depth 0 where no partition is as good."""
-    settings = [Setting(*each) for each in product(plan.least, plan.depths, plan.taus)]
-    if len(settings) == 1 or max(plan.depths) == 0:
-        return settings[0]
-    settings.insert(0, settings[0]._replace(depth=0))
-    return settings[cross_validated(rows, lambda seen, unseen: np.stack(list(_losses_by_setting(seen, unseen, plan))))]
+    if len(plan.settings) == 1:
+        return plan.settings[0]
+    return plan.settings[cross_validated(rows, lambda seen, unseen: _losses(seen, unseen, plan))]
 
 
-def fit_averaged(rows: Batch, plan: Plan, setting: Setting) -> Partition:
+def fit_averaged(rows: Batch, plan: Plan, setting: Setting) -> State:
+    """The partition that the setting gives, which keeps it."""
+    state = _averaged(rows, plan, setting).to_state()
+    return State({**state.params, SETTINGS: dict(setting.params)}, state.arrays, state.blobs)
+
+
+def _averaged(rows: Batch, plan: Plan, setting: Setting) -> Partition:
     """The shared calibrator, the trees on all rows, and a calibrator in each of their cells."""
     shared = fit_by_score(plan.method, rows)
     coding, trees = Coding(()), list[Tree]()
@@ -247,11 +297,11 @@ def fit_averaged(rows: Batch, plan: Plan, setting: Setting) -> Partition:
     return Partition(False, shared, coding, tuple(fitted))
 
 
-def _losses_by_setting(seen: Batch, unseen: Batch, plan: Plan) -> Iterator[FloatArray]:
-    """The losses of held-out rows: without a partition, then with each of the plan's."""
+def _losses(seen: Batch, unseen: Batch, plan: Plan) -> FloatArray:
+    """The losses of held-out rows, in a row for each setting of the plan."""
     shared = fit_by_score(plan.method, seen)
     without = shared.predict(Batch(unseen.score))
-    yield log_loss(without, unseen.labels)
+    losses = [log_loss(without, unseen.labels)]
     of_rows, score = information(shared.predict(Batch(seen.score)), seen.weights), scores(without)
     for least in plan.least:
         # One forest of the greatest depth serves all depths, and the calibrators of its cells all tau.
@@ -267,8 +317,8 @@ def _losses_by_setting(seen: Batch, unseen: Batch, plan: Plan) -> Iterator[Float
                 for index, tau in enumerate(plan.taus):
                     mixed = mix(of_cell, score, own_share(in_cell, tau))
                     prob[depth, index] += probabilities(mixed) / len(trees)
-        for each in prob.reshape(-1, *unseen.score.shape):
-            yield log_loss(each, unseen.labels)
+        losses += [log_loss(each, unseen.labels) for each in prob.reshape(-1, *unseen.score.shape)]
+    return np.stack(losses)
 
 
 def _calibrators_by_depth(

@@ -13,7 +13,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from calcli.batch import NO_SIDE_INPUTS, Batch, Column, SideInputs
 from calcli.errors import UsageError
+from calcli.methods import catalog
 from calcli.methods.calibrator import FittedMethod
+from calcli.methods.heterogeneous import heterogeneous
 from calcli.methods.heterogeneous.cells import platt_each
 from calcli.methods.heterogeneous.coding import Coding
 from calcli.methods.heterogeneous.partition import Partition
@@ -21,6 +23,8 @@ from calcli.methods.heterogeneous.tree import grow
 from calcli.methods.scaling.linear import Platt
 from calcli.methods.trees.held_out_choice import least_loss
 from calcli.numeric.links import logit, probabilities, sigmoid
+from calcli.numeric.losses import log_loss
+from calcli.numeric.seeded import in_turn
 from tests.support import methods
 from tests.support.cases import ordinary, wrong_by_feature
 from tests.support.methods import alone, loss_of
@@ -28,7 +32,8 @@ from tests.support.methods import alone, loss_of
 PARTITIONS = ("tree", "forest", "boosted")
 
 
-fitted = partial(methods.fitted, "heterogeneous")
+ROW = catalog.find("heterogeneous")
+fitted = partial(methods.fitted, ROW.name)
 
 
 def partition(model: FittedMethod) -> Partition:
@@ -416,3 +421,29 @@ def fulfilled(rule: str, batch: Batch) -> np.ndarray:
                 some |= below & (column.values > float(low.split()[0]) if low.strip() else ~absent)
         found &= some
     return found
+
+
+def test_chosen_by_given_folds_each_is_judged_by_the_depth_that_the_others_prefer() -> None:
+    """Depth 0, no partition, unless another is better by a standard error of the rows that choose."""
+    train, given = wrong_by_feature(600, seed=2), {"partition": "tree", "min_rows": 20, "tau": 3}
+    splits = in_turn(np.arange(600) % 3, 3)
+    found = heterogeneous.choose(train, NO_SIDE_INPUTS, ROW.resolve(given), 0, splits)
+    loss, prob = {}, {}
+    for place, (seen, unseen) in enumerate(splits):
+        for depth in range(7):
+            prob[place, depth] = fitted(train.take(seen), depth=depth, **given).predict(train.take(unseen))
+            loss[place, depth] = log_loss(prob[place, depth], train.labels[unseen])
+
+    def best(places: list[int]) -> int:
+        each = np.array([np.concatenate([loss[place, depth] for place in places]) for depth in range(7)])
+        lead = each[0] - each[least := int(each.mean(axis=1).argmin())]
+        return least if lead.mean() > lead.std() / np.sqrt(len(lead)) else 0
+
+    chosen = [best([other for other in range(3) if other != place]) for place in range(3)]
+    assert len({*chosen, best([0, 1, 2])}) > 1
+    for place, split in enumerate(splits):
+        held_out = heterogeneous.predict(found.states[place], train.take(split.test), NO_SIDE_INPUTS)
+        np.testing.assert_allclose(held_out, prob[place, chosen[place]], rtol=1e-6)
+    assert found.whole is not None
+    whole = fitted(train, depth=best([0, 1, 2]), **given)
+    np.testing.assert_array_equal(heterogeneous.predict(found.whole, train, NO_SIDE_INPUTS), whole.predict(train))
