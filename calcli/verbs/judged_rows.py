@@ -244,7 +244,8 @@ class Labelled:
             return StandIns([rows.odds], None)
         count = len(rows) if units is None else len(np.unique(units.rank))
         deals = 0 if count < FEWEST else DEALS if count <= MOST_DEALT else 1
-        dealt = [split_rows(len(rows), Holdout("cv", folds=FOLDS), seed + deal, units) for deal in range(deals)]
+        seeds = range(DEALS * seed, DEALS * seed + deals)  # no deal of one seed is that of another
+        dealt = [split_rows(len(rows), Holdout("cv", folds=FOLDS), one, units) for one in seeds]
         weight = None if np.ptp(self.share) == 0.0 else self.share
         held_out, fitted = [], []
         for index, column in rated(rows.odds):
