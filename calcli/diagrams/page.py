@@ -127,12 +127,14 @@ def intervals(
     x_name: str,
     legend: Sequence[tuple[str, str]] = ESTIMATES,
 ) -> str:
-    """The picture of estimates with its legend; empty where a number is negative, for which there is no axis."""
+    """The picture of estimates with the legend of what is drawn; empty where a number is negative: there is no axis."""
     values = [value for row in rows for value in (row.estimate[0], *(row.labels or ())[:1], row.mean)]
     if not rows or any(value is not None and value < 0.0 for value in values):
         return ""
-    marks = "".join(f"<li>{_color_mark(f'fill:{color}')}{escape(name)}</li>" for color, name in legend)
-    return f'<figure class="wide">\n{svg.intervals(rows, x_name)}</figure>\n<ul class="legend">{marks}</ul>\n'
+    picture = svg.intervals(rows, x_name)
+    drawn = [(color, name) for color, name in legend if color in picture]
+    marks = "".join(f"<li>{_color_mark(f'fill:{color}')}{escape(name)}</li>" for color, name in drawn)
+    return f'<figure class="wide">\n{picture}</figure>\n<ul class="legend">{marks}</ul>\n'
 
 
 def slider(score: AtThresholds, chosen: float, truths: tuple[str, str]) -> str:

@@ -547,6 +547,7 @@ def test_a_moved_base_rate_is_found_without_labels_and_applied(platt: Path, rate
 
 def test_a_page_shows_a_moved_rate_alone_where_there_are_no_labels(platt: Path) -> None:
     page = webpage(calcli.estimate(moved_rows(0.6).drop("label"), artifact=platt, prior_shift="estimate"))
+    assert "labels alone, with theirs" not in page
     assert page.count('<circle cx="') == 1
 
 
