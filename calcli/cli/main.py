@@ -30,19 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     own_process = arguments is None
     words = sys.argv[1:] if arguments is None else list(arguments)
     interrupts: list[int] = []
-    if own_process:
-        _note_interrupts(interrupts)
-        # Start-up makes many objects and no garbage: fewer collections save a sixth of the time of `--help`.
-        gc.set_threshold(100_000)
-        prepare_libraries()
-        if is_set("--debug", words):
-            _show_logs()
-        else:
-            keep_stderr()
-    for stream in (sys.stdout, sys.stderr):
-        # A letter that the encoding of the terminal lacks must not raise.
-        getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     try:
+        if own_process:
+            _prepare(words, interrupts)
+        for stream in (sys.stdout, sys.stderr):
+            # A letter that the encoding of the terminal lacks must not raise.
+            getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
         code = _run(words)
         flush()
     except BaseException as error:  # a panic of polars is not an Exception
@@ -50,6 +43,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if own_process and (code != 0 or not is_set("--debug", words)):  # a profiler waits for the ordinary end
         _leave(code)
     return code
+
+
+def _prepare(words: list[str], interrupts: list[int]) -> None:
+    """Make the process ready for a command."""
+    _note_interrupts(interrupts)
+    # Start-up makes many objects and no garbage: fewer collections save a sixth of the time of `--help`.
+    gc.set_threshold(100_000)
+    prepare_libraries()
+    if is_set("--debug", words):
+        _show_logs()
+    else:
+        keep_stderr()
 
 
 def _note_interrupts(noted: list[int]) -> None:
@@ -69,10 +74,11 @@ def _leave(code: int) -> NoReturn:
     Taking the interpreter apart takes longer than `--version` does. Threads of polars that were at work when something
     went wrong may still call back, and abort the process if they find an interpreter that is half gone.
     """
-    atexit._run_exitfuncs()
-    for stream in filter(None, (sys.stdout, sys.stderr)):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
+    with contextlib.suppress(KeyboardInterrupt):  # what was to be done is done
+        atexit._run_exitfuncs()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
     os._exit(code)
 
 
