@@ -101,7 +101,7 @@ class DecisionGoal:
     by: str | None = None
     intervals: float | None = None
     prediction: str | None = None
-    quantiles: tuple[str, ...] | None = None
+    quantiles: Sequence[str] | None = None
     spread: str | None = None
     variance: str | None = None
     side: Side = "both"

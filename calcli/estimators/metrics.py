@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Self
@@ -221,7 +221,7 @@ def summary(
     y_true: ArrayLike,
     prob: ArrayLike,
     *,
-    metrics: str = "default",
+    metrics: str | Sequence[str] = "default",
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     clusters: ArrayLike | None = None,

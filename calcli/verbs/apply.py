@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -58,7 +58,7 @@ class ApplyRequest(RowsRequest):
     column: str = "calibrated"
     scale: Scale = "prob"
     extra: bool = False
-    keep: tuple[str, ...] | None = None
+    keep: Sequence[str] | None = None
     stream: bool = False
     output_format: str | None = None
     edges: Data | None = None
@@ -110,7 +110,7 @@ class EnsembleApplyRequest(Request):
     data: Data
     output: str | os.PathLike[str] | None = None
     extra: bool = False
-    keep: tuple[str, ...] | None = None
+    keep: Sequence[str] | None = None
     stream: bool = False
     input_format: str | None = None
     delimiter: str | None = None
@@ -137,7 +137,7 @@ class DecomposeRequest(Request):
     output: str | os.PathLike[str] | None = None
     variances: str | None = None
     extra: bool = False
-    keep: tuple[str, ...] | None = None
+    keep: Sequence[str] | None = None
     stream: bool = False
     input_format: str | None = None
     delimiter: str | None = None

@@ -69,7 +69,7 @@ class CompareRequest(RowsRequest):
     """
 
     data: Data
-    methods: str = "all"
+    methods: str | Sequence[str] = "all"
     params: Mapping[str, ParamValue] = field(default_factory=dict)
     folds: int = 5
     resample_by: str | None = None
@@ -78,7 +78,7 @@ class CompareRequest(RowsRequest):
     budget: float | None = None
     every_curve: bool = False
     select: str | Path | None = None
-    metrics: str = "default"
+    metrics: str | Sequence[str] = "default"
     options: Options = Options()
     sides: SideFiles = NO_SIDE_FILES
     seed: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -85,8 +86,8 @@ class DiagramRequest(RowsRequest):
     """
 
     data: Data
-    artifacts: tuple[Given, ...] = ()
-    scores: tuple[str, ...] = ()
+    artifacts: Sequence[Given] = ()
+    scores: Sequence[str] = ()
     output: str | os.PathLike[str] | None = None
     output_format: str | None = None
     kind: Kind = "reliability"
@@ -98,8 +99,8 @@ class DiagramRequest(RowsRequest):
     cost_fn: float | str | None = field(default=None, kw_only=True)
     axis: Literal["auto", "prob", "logit", "log"] = "auto"
     overlay: bool = False
-    classes: tuple[str, ...] = field(default=(), kw_only=True)
-    by: tuple[str, ...] = ()
+    classes: Sequence[str] = field(default=(), kw_only=True)
+    by: Sequence[str] = ()
     bands: Bands = "consistency"
     edges: Data | None = None
     engine: Engine = "local"

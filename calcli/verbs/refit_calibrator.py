@@ -179,7 +179,7 @@ def refit_calibrator(
 ) -> RefitResult:
     """Fit on these rows; if they are a sample, compare on the others."""
     on_cluster = request.engine != "local"
-    chosen = metrics.choose(f"{recipe.metrics},{request.guard}" + (",nll" if on_cluster else ""))
+    chosen = metrics.choose(recipe.metrics, request.guard, *(["nll"] if on_cluster else []))
     trial, seen = _read(request, old, recipe, rows, listener)
 
     # Learn: select a method, predict held-out rows, fit.

@@ -233,7 +233,7 @@ class EnsembleEvaluateRequest(RowsRequest):
     """
 
     data: Data
-    ensembles: tuple[Given, ...]
+    ensembles: Sequence[Given]
     ood: Data | None = None
     make_ood: Data | None = None
     preset: Preset | None = None

@@ -16,7 +16,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import calcli
-from calcli.errors import ArtifactError, CalcliError, UsageError
+from calcli.errors import ArtifactError, CalcliError, UsageError, alternatives
 from calcli.models.requests import FitRequest, FitResult, RefitRequest
 from calcli.verbs.apply import ApplyRequest, DecomposeRequest, EnsembleApplyRequest
 from calcli.verbs.compare import CompareRequest
@@ -179,6 +179,8 @@ def test_a_choice_is_one_of_its_words(kind: Any, name: str, value: Any) -> None:
     [
         (calcli.fit, {"holdout": 0.1}, "holdout is 0.1; it takes text"),
         (calcli.fit, {"method": None}, "method is None; it takes text"),
+        (calcli.fit, {"method": ["platt"]}, r"method is \['platt'\]; it takes text"),
+        (calcli.compare, {"methods": 3}, "methods is 3; it takes text, or a list or a tuple"),
         (calcli.fit, {"seed": None}, "seed is None; it takes a whole number"),
         (calcli.fit, {"features": "x"}, "features is 'x'; it takes a list or a tuple"),
         (calcli.evaluate, {"seed": -1}, "seed is -1; it takes a whole number, 0 or more"),
@@ -199,6 +201,17 @@ def test_names_of_methods_and_metrics_may_be_a_list() -> None:
         for methods, metrics in ((["platt", "beta"], ["nll", "ece"]), ("platt,beta", "nll,ece"))
     )
     assert [one.metrics for one in listed.scores] == [one.metrics for one in text.scores]
+
+
+def test_a_refit_measures_what_a_list_named(tmp_path: Path) -> None:
+    model = fitted(metrics=["nll", "ece"], output=tmp_path / "kept")
+    measured = calcli.refit(model, rows(), guard="brier").report.scores[0].metrics
+    assert list(measured) == ["nll", "ece", "brier"]
+
+
+def test_several_names_are_a_sequence_for_type_checkers() -> None:
+    hints = [hint for kind in (*REQUESTS.values(), calcli.Flags) for hint in get_type_hints(kind).values()]
+    assert tuple[str, ...] not in {one for hint in hints for one in alternatives(hint)}
 
 
 def test_a_model_and_a_report_fit_a_line() -> None:
