@@ -19,7 +19,7 @@ from sklearn.utils import get_tags
 import calcli
 from calcli.cli import decision_options, options
 from calcli.estimators.arrays import feature_table
-from calcli.estimators.value_errors import in_python
+from calcli.estimators.value_errors import of_arrays
 
 RNG = np.random.default_rng(0)
 PROB = RNG.random(200)
@@ -133,9 +133,9 @@ def test_no_flag_is_left_in_a_message() -> None:
     flags = set(re.findall(r"--[a-z][a-z-]*", "".join(declared)))
     assert {"--holdout", "--bad-rows", "--weight-kind", "--set"} <= flags
     for text in (f"try {flag} none, {flag} a.b=1 or {flag}" for flag in flags):
-        assert "--" not in in_python(text)
-    assert in_python("--class: no class '3'; name some with --features") == "of: no class '3'; name some with X="
-    assert in_python("row 1 of 3 rows, and row 1,001") == "row 0 of 3 rows, and row 1,000"
+        assert "--" not in of_arrays(text)
+    assert of_arrays("--class: no class '3'; name some with --features") == "of: no class '3'; name some with X="
+    assert of_arrays("row 1 of 3 rows, and row 1,001") == "row 0 of 3 rows, and row 1,000"
 
 
 def test_groups_and_labels_that_cannot_be_are_named() -> None:
