@@ -22,6 +22,7 @@ from calcli.diagrams.curves import Bands, Binning, Curve
 from calcli.errors import DataError
 from calcli.estimators.arrays import Rows, check_length, in_order, plain_class, truth_of
 from calcli.estimators.value_errors import as_value_errors
+from calcli.homes import Brief
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.catalog import MetricSpec
@@ -271,8 +272,8 @@ def summary(
     return Summary(measured.scores[0].metrics)
 
 
-@dataclass
-class ReliabilityDisplay:
+@dataclass(repr=False)
+class ReliabilityDisplay(Brief):
     """A reliability diagram.
 
     Attributes

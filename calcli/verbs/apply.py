@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import polars as pl
 
 from calcli.errors import UsageError
+from calcli.homes import Brief
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.base import ColumnOptions, Given, Model, Scale, open_model
 from calcli.models.stream import (
@@ -68,8 +69,8 @@ class ApplyRequest(RowsRequest):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class ApplyResult(Brief):
     """The columns and rows that were written."""
 
     output: str
@@ -145,8 +146,8 @@ class DecomposeRequest(Request):
     bad_rows: BadRows = "fail"
 
 
-@dataclass(frozen=True, slots=True)
-class DecomposeResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class DecomposeResult(Brief):
     """The columns that were written, and those that they were computed from; without an output, the table itself."""
 
     output: str

@@ -15,6 +15,7 @@ from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.diagrams.curves import PAGE_KINDS, Bands, Binning, Curve, Kind, amount, by_kind, percent
 from calcli.diagrams.image import PAGE_FORMATS, PageFormat, image_format_of, render
 from calcli.errors import UsageError, unknown_name
+from calcli.homes import Brief
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.base import Given
 from calcli.models.calibrator import load
@@ -146,8 +147,8 @@ class DiagramRequest(RowsRequest):
         return least, *at, most
 
 
-@dataclass(frozen=True, slots=True)
-class DiagramResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class DiagramResult(Brief):
     """The curves, and the name of the label for their captions."""
 
     request: DiagramRequest = field(repr=False)

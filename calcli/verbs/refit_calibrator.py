@@ -13,6 +13,7 @@ import numpy as np
 from calcli.batch import Batch, FloatArray, IntArray, SideInputs
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
+from calcli.homes import Brief
 from calcli.listener import Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.models import auto
@@ -142,8 +143,8 @@ class Evidence:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RefitResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class RefitResult(Brief):
     """The report, and whether the artifact was replaced."""
 
     path: Path | Url

@@ -219,6 +219,20 @@ def test_a_model_and_a_report_fit_a_line() -> None:
     assert repr(result.model) == "CalibratorModel('platt', method='platt', reads=['s'])"
     values = {one.name: one.metrics["nll"].value for one in result.report.scores}
     assert repr(result.report) == f"Report('fit', rows=1500, nll={values})"
+    wide = rows(300).with_columns(pl.col("x").shuffle(seed).alias(f"x{seed}") for seed in range(40))
+    several: Any = calcli.fit(wide, method="mbct", holdout="none", **NAMED).model
+    assert repr(several).endswith("'x6', 'x7'] and 32 more)")
+
+
+def test_a_result_is_shown_in_a_few_lines() -> None:
+    model = fitted()
+    scored, decided = calcli.apply(model, rows()), calcli.decide(rows(), artifact=model, cost_fp=1, cost_fn=5, **NAMED)
+    assert "rows=1500, rows_bad=0, columns=('calibrated',)" in repr(scored)
+    assert "frame=<DataFrame of 1,500>" in repr(scored)
+    assert "scores=<tuple of 2>" in repr(decided)
+    assert repr(decided.choice.why) in repr(decided.choice)
+    for result in (scored, decided, calcli.inspect(model), calcli.diagram(rows(), by=["x"], **NAMED)):
+        assert len(repr(result)) < 600
 
 
 @pytest.mark.parametrize("call", [lambda: calcli.load(None), lambda: calcli.apply(rows(), fitted())])
