@@ -21,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 
 from calcli.estimators.value_errors import as_value_errors
+from calcli.numeric.seeded import importing
 
 if TYPE_CHECKING:
     from calcli.batch import FloatArray
@@ -226,7 +227,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
 
     def score(self, scores: ArrayLike, y: ArrayLike, X: object = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean log-loss: a search over methods must not go by accuracy, which calibration hardly changes."""
-        from sklearn.metrics import log_loss
+        with importing():
+            from sklearn.metrics import log_loss
 
         prob = self.predict_proba(scores, X)
         with as_value_errors():

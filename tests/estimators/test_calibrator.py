@@ -315,6 +315,27 @@ def test_it_is_light_to_import() -> None:
     assert [name for name in added if not name.startswith("calcli")] == []
 
 
+def test_what_is_imported_late_draws_nothing() -> None:
+    """rich comes with parts of scikit-learn, and draws from `random`."""
+    code = (
+        "import random, sys, numpy as np, sklearn.base\n"
+        "import calcli\n"
+        "class Model(sklearn.base.ClassifierMixin, sklearn.base.BaseEstimator):\n"
+        "    def fit(self, X, y):\n"
+        "        self.classes_ = np.array([0, 1])\n"
+        "        return self\n"
+        "    def predict_proba(self, X):\n"
+        "        return np.column_stack([1 - X, X])\n"
+        "prob = np.linspace(0.01, 0.99, 200)[:, None]\n"
+        "y, before = (prob[:, 0] * 7 % 1 < prob[:, 0]).astype(int), (random.getstate(), str(np.random.get_state()))\n"
+        "calcli.Calibrator('platt').fit(prob[:, 0], y).score(prob[:, 0], y)\n"
+        "calcli.CalibratedClassifier(Model(), 'auto', cv=3).fit(prob, y)\n"
+        "print(before == (random.getstate(), str(np.random.get_state())))\n"
+    )
+    words = [sys.executable, "-W", "ignore", "-c", code]
+    assert subprocess.run(words, env=environment(), capture_output=True, text=True, check=True).stdout == "True\n"
+
+
 def test_rows_of_a_group_are_held_out_together() -> None:
     group = np.arange(1000) // 8
     ours = calcli.Calibrator("platt").fit(LOGIT, LABEL, groups=group)
