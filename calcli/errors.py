@@ -21,9 +21,10 @@ noticed; only ``cli.main`` prints it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import is_dataclass
 from functools import cache
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeAlias
 
 
 class CalcliError(Exception):
@@ -119,9 +120,9 @@ def check_choices(settings: Any) -> None:
             continue
         if words:
             check_choice(name, value, words)
-        elif not any(_KINDS[kind][0](value) for kind in kinds):
+        elif not any(fits(value) for fits, _ in kinds):
             shown = " ".join(repr(value).split())
-            wanted = ", or ".join(_KINDS[kind][1] for kind in kinds)
+            wanted = ", or ".join(wanted for _, wanted in kinds)
             raise UsageError(f"{name} is {shown if len(shown) <= LONG else shown[:LONG] + '…'}; it takes {wanted}")
 
 
@@ -139,31 +140,41 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-_SEVERAL: tuple[Callable[[Any], bool], str] = (
+_Kind: TypeAlias = tuple[Callable[[Any], bool], str]
+
+_SEVERAL: _Kind = (
     lambda value: isinstance(value, Sequence | Set) and not isinstance(value, str),
     "a list or a tuple",
 )
-_KINDS: Mapping[type, tuple[Callable[[Any], bool], str]] = {
+_KINDS: Mapping[type, _Kind] = {
     str: (lambda value: isinstance(value, str), "text"),
     int: (lambda value: isinstance(value, Integral) and value >= 0, "a whole number, 0 or more"),  # type: ignore[operator]
     float: (lambda value: isinstance(value, Real), "a number"),
     tuple: _SEVERAL,
     Sequence: _SEVERAL,
+    Mapping: (lambda value: isinstance(value, Mapping), "a dict"),
 }
 """What a value must be where a field is of one of these types, also in words."""
 
 
+def _kind(kind: type) -> _Kind | None:
+    """What a value of this type must be, where it is checked."""
+    if is_dataclass(kind):
+        return lambda value: isinstance(value, kind), f"calcli.{kind.__name__}(...)"
+    return _KINDS.get(kind)
+
+
 @cache
-def _checked(kind: type) -> Mapping[str, tuple[tuple[str, ...], tuple[type, ...], bool]]:
-    """The fields that take words or these types alone: the words or the types, and whether they may be None."""
+def _checked(kind: type) -> Mapping[str, tuple[tuple[str, ...], list[_Kind], bool]]:
+    """The fields that take words or these kinds alone: the words or the kinds, and whether they may be None."""
     from typing import Literal, get_args, get_origin, get_type_hints
 
     found = {}
     for name, hint in get_type_hints(kind).items():
         parts = alternatives(hint)
         given = [one for one in parts if one is not type(None)]
-        kinds = tuple(get_origin(one) or one for one in given)
         words = tuple(word for one in given if get_origin(one) is Literal for word in get_args(one))
-        if kinds and (all(one is Literal for one in kinds) or all(one in _KINDS for one in kinds)):
+        kinds = [fits for one in given if (fits := _kind(get_origin(one) or one)) is not None]
+        if len(kinds) == len(given) or all(get_origin(one) is Literal for one in given):
             found[name] = words, kinds, len(given) < len(parts)
     return found

@@ -20,6 +20,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 
+from calcli.errors import UsageError
 from calcli.estimators.value_errors import as_value_errors
 from calcli.numeric.seeded import importing
 
@@ -215,6 +216,9 @@ class Calibrator(ClassifierMixin, BaseEstimator):
             from calcli.tables.score_arrays import columns_of
 
             model, rows = self.artifact_, in_order(scores, self.classes_)
+            if model.needs_features and X is None:
+                names = ", ".join(feature.name for feature in model.binding.features[:8])
+                raise UsageError(f"{model.method} reads features too: {names}", hint="give them as X=")
             features = feature_table(X if model.needs_features else None, len(rows))
             table = with_columns(features, columns_of(rows, model.binding))
             return of_classes(model.predict(table, check_scale=False))

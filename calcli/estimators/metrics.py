@@ -154,7 +154,10 @@ def _function(spec: MetricSpec) -> Callable[..., float]:
         labels: ArrayLike | None = None,
         **options: Any,
     ) -> float:
-        signature.bind(y_true, prob, **options)
+        try:
+            signature.bind(y_true, prob, **options)
+        except TypeError as error:
+            raise TypeError(f"calcli.metrics.{spec.name}: {error}; see help(calcli.metrics.{spec.name})") from None
         with as_value_errors():
             clusters, edges = options.pop("clusters", None), options.pop("edges", None)
             chosen = spec.at(options.pop("threshold")) if "threshold" in options else spec

@@ -64,11 +64,11 @@ class ColumnsRequest:
     classes: InitVar[Sequence[str] | None] = None  # last, where a request has other classes
 
     def __post_init__(self: _WithFlags, *columns: Any) -> None:  # type: ignore[override]  # one may be hidden
+        check_choices(self)
         named = dict(zip(COLUMNS, columns, strict=False))
         given = {name: value for name, value in named.items() if value is not None}
         if given:
             object.__setattr__(self, "flags", replace(self.flags, **given))
-        check_choices(self)
 
 
 COLUMNS = tuple(ColumnsRequest.__annotations__)

@@ -112,6 +112,7 @@ def test_an_artifact_of_it_is_one_of_the_command_line(tmp_path: Path) -> None:
         pl.DataFrame({"a": 1 - PROB, "b": PROB}),
         pl.DataFrame({"a": 1 - PROB, "b": PROB}).to_pandas(),
         pl.DataFrame({"a": 1 - PROB, "b": PROB}).to_arrow(),
+        pl.LazyFrame({"b": PROB}),
         LOGIT,
     ],
     ids=lambda given: type(given).__module__,
@@ -205,9 +206,9 @@ def test_other_columns_are_refused() -> None:
     calibrator = of_trees(FEATURES, holdout="none")
     with pytest.raises(ValueError, match="no column 'city'"):
         calibrator.predict_proba(VISITS["logit"], FEATURES.rename({"city": "town"}))
-    with pytest.raises(ValueError, match="no column"):
+    with pytest.raises(ValueError, match="mbct reads features too: city, hours, age, member; give them as X="):
         calibrator.predict_proba(VISITS["logit"])
-    with pytest.raises(ValueError, match="2 columns, and 1 are expected"):
+    with pytest.raises(ValueError, match="2 columns, and 1 is expected"):
         calibrator.predict_proba(np.zeros((5, 2)), FEATURES[:5])
     with pytest.raises(NotFittedError):
         calcli.Calibrator().predict([0.5])

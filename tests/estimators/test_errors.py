@@ -122,6 +122,11 @@ def test_a_hint_is_python(given: dict[str, Any], hint: str) -> None:
     assert "--" not in str(caught.value)
 
 
+def test_a_misspelt_option_is_an_error_of_the_metric() -> None:
+    with pytest.raises(TypeError, match=r"calcli.metrics.ece: got an unexpected keyword argument 'bin'; see help"):
+        calcli.metrics.ece(Y, PROB, bin=3)
+
+
 @pytest.mark.parametrize("given", [{"task": "multiclass"}, {"kind": "sgd"}])
 def test_an_ensemble_refuses_what_is_no_choice(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="available: "):

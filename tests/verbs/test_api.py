@@ -183,6 +183,9 @@ def test_a_choice_is_one_of_its_words(kind: Any, name: str, value: Any) -> None:
         (calcli.compare, {"methods": 3}, "methods is 3; it takes text, or a list or a tuple"),
         (calcli.fit, {"seed": None}, "seed is None; it takes a whole number"),
         (calcli.fit, {"features": "x"}, "features is 'x'; it takes a list or a tuple"),
+        (calcli.fit, {"params": None}, "params is None; it takes a dict"),
+        (calcli.fit, {"sides": "m.cbm"}, r"sides is 'm.cbm'; it takes calcli.SideFiles\(...\)"),
+        (calcli.evaluate, {"flags": {"label": "t"}}, r"flags is {'label': 't'}; it takes calcli.Flags\(...\)"),
         (calcli.evaluate, {"seed": -1}, "seed is -1; it takes a whole number, 0 or more"),
         (calcli.evaluate, {"bootstrap": -1}, "bootstrap is -1; it takes a whole number, 0 or more"),
         (calcli.evaluate, {"artifacts": "clicks.platt"}, "artifacts is 'clicks.platt'; it takes a list or a tuple"),
@@ -222,6 +225,14 @@ def test_a_model_and_a_report_fit_a_line() -> None:
     wide = rows(300).with_columns(pl.col("x").shuffle(seed).alias(f"x{seed}") for seed in range(40))
     several: Any = calcli.fit(wide, method="mbct", holdout="none", **NAMED).model
     assert repr(several).endswith("'x6', 'x7'] and 32 more)")
+
+
+def test_a_report_names_what_it_has() -> None:
+    report: Any = calcli.fit(rows(), method="platt", holdout="0.2", metrics="nll", **NAMED).report
+    with pytest.raises(UsageError, match="no score 'plat'; did you mean 'platt'"):
+        report.value("plat", "nll")
+    with pytest.raises(UsageError, match="no metric 'ece'; available: nll"):
+        report.value("platt", "ece")
 
 
 def test_a_result_is_shown_in_a_few_lines() -> None:
