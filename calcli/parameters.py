@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import InitVar, is_dataclass
 from functools import wraps
 from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
@@ -18,7 +18,7 @@ _VALUE = r"""(?:'[^']*'|"[^"]*")+|[A-Z]+ [A-Z]{2,}\b|(?!-)[^\s;()'"]*(?:\.\.\.|[
 _TEXT = re.compile(
     r"(?P<shell>\bcalcli [a-z][^;]* --(?!help)[a-z][^;]*|\bpip install [^;]*)"
     r"|\bcalcli (?:inspect (?P<inspected>[^;]+)$|(?P<command>(?:uncertainty )?[a-z]+)(?P<help> --help)?(?![\w-]))"
-    rf"|(?<![\w-])-(?:-(?P<flag>[a-z][a-z-]*)|o\b)(?: (?P<value>{_VALUE}))?"
+    rf"|(?<![\w'\"-])-(?:-(?P<flag>[a-z][a-z-]*)|o\b)(?: (?P<value>{_VALUE}))?"
 )
 _PROSE = frozenset(["and", "or", "out", "too", "needs", "need", "excludes", "chooses", "ranks", "with"])
 """Words after a flag that go on with the sentence, though a flag or its end comes next."""
@@ -78,7 +78,8 @@ class Parameter(NamedTuple):
         if value[0] in "'\"":
             import shlex
 
-            value = shlex.split(value)[0]
+            with suppress(ValueError):  # not as a shell has it
+                value = shlex.split(value)[0]
         if Mapping in self._kinds and "=" in value:
             key, _, value = value.partition("=")
             return self.form.format(f"{{{key!r}: {_written(value, {int})}}}")
@@ -145,29 +146,19 @@ def parameters_of(hints: Mapping[str, Any], hidden: Collection[str] = ()) -> dic
     return _OF_PLACES | by_flag | {flag: known[0] for flag, known in others.items() if known}
 
 
-@contextmanager
-def naming(parameters: Callable[[], Mapping[str, Parameter]]) -> Iterator[None]:
-    """Let the errors that are raised inside name parameters, which are found where there is an error."""
-    try:
-        yield
-    except CalcliError as error:
-        known = parameters()
-        error.message = in_python(error.message, known)
-        error.hint = error.hint and in_python(error.hint, known)
-        error.args = (error.message,)
-        raise
-
-
 def names_parameters(function: Callable[_Given, _Result], hidden: Collection[str] = ()) -> Callable[_Given, _Result]:
     """A function whose errors name its own parameters; those that are `hidden` are not of the flags of their name."""
 
-    def parameters() -> dict[str, Parameter]:
-        hints = get_type_hints(function)
-        return parameters_of({name: hint for name, hint in hints.items() if name != "return"}, hidden)
-
     @wraps(function)
     def named(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
-        with naming(parameters):
+        try:
             return function(*args, **kwargs)
+        except CalcliError as error:
+            hints = {name: hint for name, hint in get_type_hints(function).items() if name != "return"}
+            parameters = parameters_of(hints, hidden)
+            error.message = in_python(error.message, parameters)
+            error.hint = error.hint and in_python(error.hint, parameters)
+            error.args = (error.message,)
+            raise
 
     return named
