@@ -135,6 +135,7 @@ def model() -> Any:
         (lambda: model().predict(TABLE.drop("s")), "name it: flags=Flags(prob='COL')"),
         (lambda: calcli.load(model(), edges=TABLE), "platt was not fitted with edges="),
         (lambda: calcli.load("nothing"), "there is no artifact nothing; calcli.fit makes one"),
+        (lambda: calcli.Calibrator.load("nothing"), "there is no artifact nothing; calcli.fit makes one"),
         (lambda: calcli.load_ensemble("nothing"), "there is no artifact nothing; calcli.fit makes one"),
         (lambda: calcli.open_source("x.csv", delimiter="||"), "delimiter= takes one letter"),
     ],

@@ -23,6 +23,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_
 from calcli.errors import UsageError
 from calcli.estimators.value_errors import as_value_errors
 from calcli.numeric.seeded import importing
+from calcli.parameters import names_parameters
 
 if TYPE_CHECKING:
     from calcli.batch import FloatArray
@@ -194,7 +195,9 @@ class Calibrator(ClassifierMixin, BaseEstimator):
             rows = replace(rows, features=None)
         table, flags, group = rows.table()
         if rows.features is not None:
-            flags = replace(flags, categories=tuple(self.categories), numbers=tuple(self.numbers))
+            named = (self.categories, self.numbers)
+            categories, numbers = (one if isinstance(one, str) else tuple(one) for one in named)  # text is refused
+            flags = replace(flags, categories=categories, numbers=numbers)
         settings["resample_by"] = group
         seed = seed_of(self.random_state)
         settings |= {"flags": flags, "seed": seed, "check_scale": False}  # their kind is known by now
@@ -255,7 +258,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         """The calibrator that an artifact holds, whoever has fitted it."""
         from calcli.models.calibrator import load
 
-        model = load(path)
+        model = names_parameters(load)(path)
         recipe, kind = model.manifest.recipe, model.binding.score.kind
         if kind == "rank":
             raise ValueError(f"{path} reads a number that only ranks, and arrays hold log-odds or probabilities")

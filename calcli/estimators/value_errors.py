@@ -42,4 +42,5 @@ def of_arrays(text: str) -> str:
     ``holdout='none'``.
     """
     text = _ROW.sub(lambda found: f"row {int(found[1].replace(',', '')) - 1:,}", text)
+    text = re.sub(r"^seed is\b", "random_state is", text)
     return in_python(_BAD_ROWS.sub(", or leave them out", text), _BY_FLAG)

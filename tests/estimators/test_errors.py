@@ -112,13 +112,16 @@ def test_what_has_another_length_is_refused() -> None:
     ("given", "hint"),
     [
         ({"holdout": "foo"}, "holdout='foo': give cv:5"),
+        ({"random_state": -1}, "random_state is -1; it takes a whole number"),
+        ({"method": "mbct", "X": X, "categories": "x0"}, "categories is 'x0'; it takes a list or a tuple"),
         ({"method": "mbct"}, "name some with X=, or try: method='auto'"),
         ({"method": "auto", "params": {"bins": 4}}, r"try: params={'METHOD.bins': 4}"),
     ],
 )
 def test_a_hint_is_python(given: dict[str, Any], hint: str) -> None:
+    features = given.pop("X", None)
     with pytest.raises(ValueError, match=hint) as caught:
-        calcli.Calibrator(**{"method": "platt"} | given).fit(PROB, Y)
+        calcli.Calibrator(**{"method": "platt"} | given).fit(PROB, Y, X=features)
     assert "--" not in str(caught.value)
 
 
