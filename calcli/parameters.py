@@ -29,7 +29,6 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "with": ("artifacts", "ensembles", "artifact"),
     "score": ("scores",),
     "class": ("of_class", "classes"),
-    "costs": ("cost_file",),
     "set": ("params",),
     "for": ("purpose",),
     "as": ("scale",),
@@ -61,9 +60,12 @@ class Parameter(NamedTuple):
     hint: Any = str
     """The type of its value."""
 
+    bare: str | None = None
+    """What stands for the flag without a value, if it is another parameter: ``--costs FILE`` is the file of `costs`."""
+
     def alone(self) -> str:
         """The parameter without a value; a switch is on."""
-        return self.form.format("True" if bool in self._kinds else "")
+        return self.bare or self.form.format("True" if bool in self._kinds else "")
 
     def takes(self, word: str, rest: str) -> bool:
         """Whether the word after a flag is its value, and not the first of a sentence that goes on with `rest`."""
@@ -143,6 +145,8 @@ def parameters_of(hints: Mapping[str, Any], hidden: Collection[str] = ()) -> dic
     by_flag = {name.replace("_", "-"): parameter for name, parameter in named.items()}
     by_flag |= {name: Parameter(f"flags=Flags({name}={{}})", hints[name]) for name in hidden}
     others = {flag: [named[name] for name in names if name in named] for flag, names in _OTHER_NAMES.items()}
+    if "cost_file" in named:
+        by_flag["costs"] = named["cost_file"]._replace(bare="costs=")
     return _OF_PLACES | by_flag | {flag: known[0] for flag, known in others.items() if known}
 
 

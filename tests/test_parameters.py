@@ -42,7 +42,7 @@ def test_a_flag_of_a_command_is_a_parameter_of_its_verb(command: str, verb: str)
     for option in getattr(commands, command).options:
         if option.flags and option.field not in PRESENTATION | PLACES:
             written = in_python(f"add {option.flags[-1]}", parameters).removeprefix("add ")
-            field = {"chosen": "classes"}.get(option.field, option.field)
+            field = {"chosen": "classes", "cost_file": "costs"}.get(option.field, option.field)
             inside = field if field in hints and (verb, field) != ("diagram", "classes") else written.partition("=")[0]
             assert inside in inspect.signature(function).parameters
             assert written.startswith(f"{field}=") or f"({field}=" in written
@@ -131,6 +131,8 @@ def model() -> Any:
         (lambda: calcli.evaluate(TABLE, of_class="1", **NAMED), "of_class= is for find_segments="),
         (lambda: calcli.diagram(TABLE, classes=["7"], **NAMED), "classes: no class '7'"),
         (lambda: calcli.diagram(TABLE, flags=calcli.Flags(label="t", prob="s", classes=("0",))), "flags=Flags(classes"),
+        (lambda: calcli.decide(TABLE, costs=(("0", "1"), ((0.0, 1.0), (-1.0, 0.0))), **NAMED), "costs= has -1"),
+        (lambda: calcli.decide(TABLE, budget=9, multi=("l*", "s*")), "name it: label='LABEL', prob='SCORE'"),
         (lambda: calcli.decide(TABLE, cost_fp=1, **NAMED), "both errors have a cost: cost_fp=1, cost_fn=20"),
         (lambda: model().predict(TABLE.drop("s")), "name it: flags=Flags(prob='COL')"),
         (lambda: calcli.load(model(), edges=TABLE), "platt was not fitted with edges="),
