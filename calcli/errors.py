@@ -21,9 +21,10 @@ noticed; only ``cli.main`` prints it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import is_dataclass
 from functools import cache
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeAlias
 
 
 class CalcliError(Exception):
@@ -113,13 +114,15 @@ def check_choices(settings: Any) -> None:
     """Refuse, in a dataclass, a value that is none of the words that the type of its field lists, or that is not text,
     no number, or not several, where its field is one of these.
     """
-    for name, words in _choices(type(settings)).items():  # type: ignore[arg-type]  # classes can be hashed
-        if getattr(settings, name) is not None:
-            check_choice(name, getattr(settings, name), words)
-    for name, (kind, optional) in _plain(type(settings)).items():  # type: ignore[arg-type]
-        value, (fits, wanted) = getattr(settings, name), _KINDS[kind]
-        if not (fits(value) or (optional and value is None)):
+    for name, (words, kinds, optional) in _checked(type(settings)).items():  # type: ignore[arg-type]  # classes can be hashed
+        value = getattr(settings, name)
+        if optional and value is None:
+            continue
+        if words:
+            check_choice(name, value, words)
+        elif not any(fits(value) for fits, _ in kinds):
             shown = " ".join(repr(value).split())
+            wanted = ", or ".join(wanted for _, wanted in kinds)
             raise UsageError(f"{name} is {shown if len(shown) <= LONG else shown[:LONG] + '…'}; it takes {wanted}")
 
 
@@ -129,38 +132,49 @@ def check_choice(name: str, value: object, words: Sequence[str]) -> None:
         raise UsageError(unknown_name(name, str(value), words))
 
 
-@cache
-def _choices(kind: type) -> Mapping[str, tuple[str, ...]]:
-    """The words of each field that is a ``Literal`` or None; a field that takes anything else too is no choice."""
-    from typing import Literal, get_args, get_origin, get_type_hints
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """The types of a union, or the type itself."""
+    from types import UnionType
+    from typing import Union, get_args, get_origin
 
-    found = {}
-    for name, hint in get_type_hints(kind).items():
-        kinds = [hint] if get_origin(hint) is Literal else [one for one in get_args(hint) if one is not type(None)]
-        if kinds and all(get_origin(one) is Literal for one in kinds):
-            found[name] = tuple(word for one in kinds for word in get_args(one))
-    return found
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-_KINDS: Mapping[type, tuple[Callable[[Any], bool], str]] = {
-    str: (lambda value: isinstance(value, str | list | tuple), "text"),  # some take lists of names too
+_Kind: TypeAlias = tuple[Callable[[Any], bool], str]
+
+_SEVERAL: _Kind = (
+    lambda value: isinstance(value, Sequence | Set) and not isinstance(value, str),
+    "a list or a tuple",
+)
+_KINDS: Mapping[type, _Kind] = {
+    str: (lambda value: isinstance(value, str), "text"),
     int: (lambda value: isinstance(value, Integral) and value >= 0, "a whole number, 0 or more"),  # type: ignore[operator]
     float: (lambda value: isinstance(value, Real), "a number"),
-    tuple: (lambda value: isinstance(value, Sequence | Set) and not isinstance(value, str), "a list or a tuple"),
+    tuple: _SEVERAL,
+    Sequence: _SEVERAL,
+    Mapping: (lambda value: isinstance(value, Mapping), "a dict"),
 }
 """What a value must be where a field is of one of these types, also in words."""
 
 
+def _kind(kind: type) -> _Kind | None:
+    """What a value of this type must be, where it is checked."""
+    if is_dataclass(kind):
+        return lambda value: isinstance(value, kind), f"calcli.{kind.__name__}(...)"
+    return _KINDS.get(kind)
+
+
 @cache
-def _plain(kind: type) -> Mapping[str, tuple[type, bool]]:
-    """The fields of one of these types alone, and whether they may be None."""
-    from typing import get_args, get_origin, get_type_hints
+def _checked(kind: type) -> Mapping[str, tuple[tuple[str, ...], list[_Kind], bool]]:
+    """The fields that take words or these kinds alone: the words or the kinds, and whether they may be None."""
+    from typing import Literal, get_args, get_origin, get_type_hints
 
     found = {}
     for name, hint in get_type_hints(kind).items():
-        whole = get_origin(hint) or hint
-        parts = [whole] if whole in _KINDS else [get_origin(one) or one for one in get_args(hint)]
-        kinds = [one for one in parts if one is not type(None)]
-        if len(kinds) == 1 and kinds[0] in _KINDS:
-            found[name] = kinds[0], len(parts) > 1
+        parts = alternatives(hint)
+        given = [one for one in parts if one is not type(None)]
+        words = tuple(word for one in given if get_origin(one) is Literal for word in get_args(one))
+        kinds = [fits for one in given if (fits := _kind(get_origin(one) or one)) is not None]
+        if len(kinds) == len(given) or all(get_origin(one) is Literal for one in given):
+            found[name] = words, kinds, len(given) < len(parts)
     return found

@@ -1,7 +1,12 @@
-"""Names that are used in a room below the one where they stand; only `calcli/__init__.py` says where that is."""
+"""Names that are used in a room below the one where they stand; only `calcli/__init__.py` says where that is.
+
+And how results are shown in Python.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sized
+from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
@@ -22,3 +27,20 @@ class ShownInNotebook:
     def _repr_html_(self) -> str:
         page: str = at_home("notebook", "html")(self)
         return page
+
+
+class Brief:
+    """A result, a dataclass, that is shown without what is long; of that there are its type and its length."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        shown = (f"{part.name}={_shown(getattr(self, part.name))}" for part in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    if isinstance(value, str) or (len(text) <= 200 and "\n" not in text):
+        return text
+    return f"<{type(value).__name__}{f' of {len(value):,}' if isinstance(value, Sized) else ''}>"

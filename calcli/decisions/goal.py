@@ -18,6 +18,7 @@ from calcli.decisions.merits import FIGURES, MERITS
 from calcli.decisions.policy import IntervalRule, Policy
 from calcli.decisions.targets import Target
 from calcli.errors import UsageError, unknown_name
+from calcli.homes import Brief
 from calcli.numeric.seeded import Split, folds, in_turn, splits_of_units, stream
 from calcli.state import Json
 
@@ -101,7 +102,7 @@ class DecisionGoal:
     by: str | None = None
     intervals: float | None = None
     prediction: str | None = None
-    quantiles: tuple[str, ...] | None = None
+    quantiles: Sequence[str] | None = None
     spread: str | None = None
     variance: str | None = None
     side: Side = "both"
@@ -302,8 +303,8 @@ class Option:
     """By name: ``cost`` a row, how much it ``saves`` beside today's threshold, and rates."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+@dataclass(frozen=True, slots=True, repr=False)
+class Choice(Brief):
     """The policy that was chosen, and its alternatives."""
 
     policy: Policy | None

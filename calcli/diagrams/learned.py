@@ -16,6 +16,7 @@ from calcli.batch import FloatArray
 from calcli.diagrams.canvas import shortened
 from calcli.diagrams.image import DARK, LIGHT, LINES, MIDDLE, NO_DATE, Format, saved
 from calcli.methods.base import Intervals
+from calcli.numeric.seeded import importing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,8 +104,10 @@ def render_contributions(
 ) -> bytes:
     """Contributions by shap, as a file: a waterfall of one row, or a swarm of many rows for each column."""
     import matplotlib as mpl
-    import shap
     from matplotlib import pyplot
+
+    with importing():
+        import shap
 
     shown: Any = np.array([list(row) for row in data], dtype=object)
     before, state = mpl.get_backend(), np.random.get_state()

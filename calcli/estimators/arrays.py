@@ -123,6 +123,7 @@ def feature_table(features: object, rows: int | None = None) -> pl.DataFrame:
     """Features as a table: any frame as it is, an array with columns ``x0``, ``x1`` and so on."""
     if features is None:
         return pl.DataFrame(height=rows)
+    features = unmasked(features)
     if isinstance(features, pl.DataFrame):
         table = features
     elif hasattr(features, "columns") or hasattr(features, "column_names"):
@@ -131,7 +132,7 @@ def feature_table(features: object, rows: int | None = None) -> pl.DataFrame:
     elif hasattr(features, "toarray"):
         raise DataError("X is sparse, and methods read dense features", hint="give X.toarray()")
     else:
-        array = np.asarray(unmasked(features))
+        array = np.asarray(features)
         if array.ndim != 2:
             raise DataError(f"X has {array.ndim} dimensions; it is a frame, or an array with a column for each feature")
         columns = ([*column] if array.dtype.kind == "O" else column for column in array.T)
@@ -159,6 +160,7 @@ def in_order(scores: object, classes: NDArray[Any]) -> FloatArray:
     """Scores as `scores_of` has them. A frame whose columns have the names of the classes, alone or after a stem, may
     have them in any order.
     """
+    scores = unmasked(scores)
     values = scores_of(scores)
     names = list(getattr(scores, "column_names", getattr(scores, "columns", ())))
     texts = [class_text(plain_class(one)) for one in classes.tolist()]

@@ -20,7 +20,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 
+from calcli.errors import UsageError
 from calcli.estimators.value_errors import as_value_errors
+from calcli.numeric.seeded import importing
+from calcli.parameters import names_parameters
 
 if TYPE_CHECKING:
     from calcli.batch import FloatArray
@@ -192,7 +195,9 @@ class Calibrator(ClassifierMixin, BaseEstimator):
             rows = replace(rows, features=None)
         table, flags, group = rows.table()
         if rows.features is not None:
-            flags = replace(flags, categories=tuple(self.categories), numbers=tuple(self.numbers))
+            named = (self.categories, self.numbers)
+            categories, numbers = (one if isinstance(one, str) else tuple(one) for one in named)  # text is refused
+            flags = replace(flags, categories=categories, numbers=numbers)
         settings["resample_by"] = group
         seed = seed_of(self.random_state)
         settings |= {"flags": flags, "seed": seed, "check_scale": False}  # their kind is known by now
@@ -214,6 +219,9 @@ class Calibrator(ClassifierMixin, BaseEstimator):
             from calcli.tables.score_arrays import columns_of
 
             model, rows = self.artifact_, in_order(scores, self.classes_)
+            if model.needs_features and X is None:
+                names = ", ".join(feature.name for feature in model.binding.features[:8])
+                raise UsageError(f"{model.method} reads features too: {names}", hint="give them as X=")
             features = feature_table(X if model.needs_features else None, len(rows))
             table = with_columns(features, columns_of(rows, model.binding))
             return of_classes(model.predict(table, check_scale=False))
@@ -226,7 +234,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):
 
     def score(self, scores: ArrayLike, y: ArrayLike, X: object = None, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean log-loss: a search over methods must not go by accuracy, which calibration hardly changes."""
-        from sklearn.metrics import log_loss
+        with importing():
+            from sklearn.metrics import log_loss
 
         prob = self.predict_proba(scores, X)
         with as_value_errors():
@@ -249,7 +258,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):
         """The calibrator that an artifact holds, whoever has fitted it."""
         from calcli.models.calibrator import load
 
-        model = load(path)
+        model = names_parameters(load)(path)
         recipe, kind = model.manifest.recipe, model.binding.score.kind
         if kind == "rank":
             raise ValueError(f"{path} reads a number that only ranks, and arrays hold log-odds or probabilities")

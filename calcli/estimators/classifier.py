@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_method_params, check_is_fitted
 from calcli.estimators.calibrator import CalibrationWarning, Calibrator, check_known, labels_and_classes
 from calcli.estimators.value_errors import as_value_errors
 from calcli.numeric.links import drawn_in
+from calcli.numeric.seeded import importing
 
 if TYPE_CHECKING:
     from calcli.batch import FloatArray, IntArray
@@ -208,7 +209,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _splits(self, X: Any, labels: NDArray[Any], split_params: Mapping[str, Any]) -> list[tuple[IntArray, IntArray]]:
         """The training and test rows of each fold."""
-        from sklearn.model_selection import StratifiedGroupKFold, check_cv
+        with importing():
+            from sklearn.model_selection import StratifiedGroupKFold, check_cv
 
         cv: Any = self.cv
         if isinstance(cv, int) and split_params.get("groups") is not None:
@@ -241,7 +243,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Weights and groups are its own, and the estimator's and the splitter's where they ask for them."""
-        from sklearn.model_selection import check_cv
+        with importing():
+            from sklearn.model_selection import check_cv
 
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         router.add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Self
@@ -22,6 +22,7 @@ from calcli.diagrams.curves import Bands, Binning, Curve
 from calcli.errors import DataError
 from calcli.estimators.arrays import Rows, check_length, in_order, plain_class, truth_of
 from calcli.estimators.value_errors import as_value_errors
+from calcli.homes import Brief
 from calcli.metrics import catalog
 from calcli.metrics.base import Clusters, Options, Scored
 from calcli.metrics.catalog import MetricSpec
@@ -153,7 +154,10 @@ def _function(spec: MetricSpec) -> Callable[..., float]:
         labels: ArrayLike | None = None,
         **options: Any,
     ) -> float:
-        signature.bind(y_true, prob, **options)
+        try:
+            signature.bind(y_true, prob, **options)
+        except TypeError as error:
+            raise TypeError(f"calcli.metrics.{spec.name}: {error}; see help(calcli.metrics.{spec.name})") from None
         with as_value_errors():
             clusters, edges = options.pop("clusters", None), options.pop("edges", None)
             chosen = spec.at(options.pop("threshold")) if "threshold" in options else spec
@@ -221,7 +225,7 @@ def summary(
     y_true: ArrayLike,
     prob: ArrayLike,
     *,
-    metrics: str = "default",
+    metrics: str | Sequence[str] = "default",
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
@@ -271,8 +275,8 @@ def summary(
     return Summary(measured.scores[0].metrics)
 
 
-@dataclass
-class ReliabilityDisplay:
+@dataclass(repr=False)
+class ReliabilityDisplay(Brief):
     """A reliability diagram.
 
     Attributes

@@ -206,7 +206,7 @@ def find(name: str) -> MetricSpec:
     raise UsageError(unknown_name("metric", name, names()), hint="try: calcli metrics")
 
 
-def choose(wanted: str | Iterable[str], *, clusters: bool = False, ordered: bool = False) -> tuple[MetricSpec, ...]:
+def choose(*wanted: str | Iterable[str], clusters: bool = False, ordered: bool = False) -> tuple[MetricSpec, ...]:
     """The metrics meant by ``default``, ``all``, a set or a list of names (comma-separated as text).
 
     Where nothing forms `clusters` of the rows, metrics over clusters are meant only by their own names. Metrics of the
@@ -214,7 +214,7 @@ def choose(wanted: str | Iterable[str], *, clusters: bool = False, ordered: bool
     """
     more = ["ordered"] * (not ordered) + ["clustered"] * (not clusters)
     known = [metric for metric in METRICS if metric.family not in more]
-    parts = wanted.split(",") if isinstance(wanted, str) else list(wanted)
+    parts = [part for one in wanted for part in (one.split(",") if isinstance(one, str) else one)]
     chosen: dict[str, MetricSpec] = {}
     for name in (part.strip() for part in parts):
         if name == "all":

@@ -74,7 +74,8 @@ class Model(ABC):
 
     def __repr__(self) -> str:
         reads = [*self.binding.score.columns, *(feature.name for feature in self.binding.features)]
-        return f"{type(self).__name__}({self.name!r}, method={self.method!r}, reads={reads})"
+        shown = f"{reads[:10]}" if len(reads) <= 10 else f"{reads[:10]} and {len(reads) - 10} more"
+        return f"{type(self).__name__}({self.name!r}, method={self.method!r}, reads={shown})"
 
     @classmethod
     @abstractmethod

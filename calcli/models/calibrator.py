@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import polars as pl
+from numpy.typing import ArrayLike
 
 from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
@@ -30,6 +31,7 @@ from calcli.models.base import (
 from calcli.models.columns import CalibratedColumns
 from calcli.models.side_inputs import LoadedSideInputs, kept_sides, read_edges
 from calcli.models.stream import ModelColumns
+from calcli.parameters import names_parameters
 from calcli.places import Url
 from calcli.state import Json, State, damage_reported
 from calcli.tables.binding import bind
@@ -40,8 +42,6 @@ from calcli.tables.source import Data, Source, open_source
 from calcli.version import DISTRIBUTION
 
 if TYPE_CHECKING:  # what fits is imported where something is fitted, what decides where there is a policy
-    from numpy.typing import ArrayLike
-
     from calcli.decisions.policy import Policy
     from calcli.models.recipe import Recipe
     from calcli.tables.load import Loaded
@@ -150,6 +150,7 @@ class CalibratorModel(Model, ShownInNotebook):
         """Whether predicting reads any."""
         return self.calibrator.spec.needs_features and self.calibrator.reads != ()
 
+    @names_parameters
     def predict(self, data: Data | ArrayLike, flags: Flags = NO_FLAGS, *, check_scale: bool = True) -> FloatArray:
         """Calibrated probabilities for the rows of a polars, pandas or pyarrow frame, or of files, or for scores.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
@@ -31,7 +31,7 @@ class CopyRequest(EngineRequest, Protocol):
     @property
     def output_format(self) -> str | None: ...
     @property
-    def keep(self) -> tuple[str, ...] | None: ...
+    def keep(self) -> Sequence[str] | None: ...
     @property
     def bad_rows(self) -> BadRows: ...
     @property

@@ -14,6 +14,7 @@ from calcli.errors import ArtifactError, FitError, UsageError
 from calcli.models.base import ColumnOptions, Contents, Given, Model, artifact_of
 from calcli.models.side_inputs import kept_sides
 from calcli.models.stream import AddedColumns, Computed, ModelColumns
+from calcli.parameters import names_parameters
 from calcli.state import BROKEN, PROBED, State, any_column, damage_reported, nest, unnest
 from calcli.tables.arrays import Levels
 from calcli.tables.binding import bind_unscored
@@ -136,6 +137,7 @@ class EnsembleModel(Model):
     ensemble: Ensemble
     seen: SeenFeatures
 
+    @names_parameters
     def predict(self, data: Data) -> Decomposed:
         """The members' mean and the uncertainty in its parts, for frames or files."""
         with open_source(data) as source:

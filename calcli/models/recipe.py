@@ -69,7 +69,7 @@ class Recipe(Request):
     simple: bool = False
     criterion: str = "nll"
     budget: float | None = None
-    metrics: str = "default"
+    metrics: str | Sequence[str] = "default"
     flags: Flags = NO_FLAGS
     bad_rows: BadRows = "fail"
 

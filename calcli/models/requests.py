@@ -9,6 +9,7 @@ from calcli.artifacts import store
 from calcli.artifacts.manifest import Manifest
 from calcli.errors import UsageError
 from calcli.files import as_text
+from calcli.homes import Brief
 from calcli.metrics import catalog as metrics
 from calcli.metrics.base import Options
 from calcli.metrics.catalog import MetricSpec
@@ -65,8 +66,8 @@ class FitRequest(ColumnsRequest, Recipe):
         return chosen, None if self.guard is None else Guard.of(self.guard, chosen)
 
 
-@dataclass(frozen=True, slots=True)
-class FitResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class FitResult(Brief):
     """The result of `fit`.
 
     Attributes

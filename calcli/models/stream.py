@@ -202,7 +202,7 @@ def _series(values: FloatArray) -> pl.Series:
     return pl.Series(_Exported(array))
 
 
-def kept_columns(source: Source, keep: tuple[str, ...] | None, added: AddedColumns, hint: str = "") -> list[str]:
+def kept_columns(source: Source, keep: Sequence[str] | None, added: AddedColumns, hint: str = "") -> list[str]:
     """The input columns that pass through, in the order of the table; None keeps all.
 
     `hint` replaces that of `added` in the error about a column that has the name of an added one.

@@ -16,13 +16,27 @@ last digits of the scores.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.batch import Batch, FloatArray, IntArray, SamplingUnits, spans
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Leave the state of `random` as it was: some libraries draw from it when they are imported, as rich does, which
+    comes with parts of scikit-learn.
+    """
+    state = random.getstate()
+    try:
+        yield
+    finally:
+        random.setstate(state)
 
 
 def stream(seed: int, *purpose: str | int) -> np.random.Generator:

@@ -13,6 +13,7 @@ from typing import Literal
 
 from calcli.artifacts.strictjson import as_json
 from calcli.diagrams.curves import Curve, by_kind
+from calcli.errors import UsageError, unknown_name
 from calcli.homes import ShownInNotebook
 from calcli.metrics.base import Definition, Measured
 from calcli.state import Json
@@ -201,11 +202,17 @@ class Report(ShownInNotebook):
 
     def score(self, name: str) -> ScoreRow:
         """The entry of one score."""
-        return next(row for row in self.scores if row.name == name)
+        found = {row.name: row for row in self.scores}
+        if name not in found:
+            raise UsageError(unknown_name("score", name, found))
+        return found[name]
 
     def value(self, score: str, metric: str) -> float | None:
         """The value of a metric of a score."""
-        return self.score(score).metrics[metric].value
+        measured = self.score(score).metrics
+        if metric not in measured:
+            raise UsageError(unknown_name("metric", metric, measured))
+        return measured[metric].value
 
 
 def finite(value: float | None) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -34,11 +34,11 @@ class Flags:
     weight: str | None = None
     weight_kind: WeightKind | None = None
     positive: str | None = None
-    features: tuple[str, ...] | None = None
-    ignore: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    numbers: tuple[str, ...] = ()
-    classes: tuple[str, ...] | None = None
+    features: Sequence[str] | None = None
+    ignore: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    numbers: Sequence[str] = ()
+    classes: Sequence[str] | None = None
     node_id: str | None = None
     normalise: bool = False
     trials: str | None = None

@@ -82,7 +82,7 @@ def find_features(
 def roles_named(flags: Flags, columns: Sequence[str]) -> dict[str, Role]:
     """The roles that ``--categories`` and ``--numbers`` give to columns; each of their patterns must match some."""
     roles: dict[str, Role] = {}
-    named: tuple[tuple[str, tuple[str, ...], Role], ...]
+    named: tuple[tuple[str, Sequence[str], Role], ...]
     named = (("--categories", flags.categories, "category"), ("--numbers", flags.numbers, "number"))
     for flag, patterns, role in named:
         for pattern in patterns:

@@ -48,10 +48,10 @@ class ColumnsRequest:
     weight: InitVar[str | None] = None
     weight_kind: InitVar[WeightKind | None] = None
     positive: InitVar[str | None] = None
-    features: InitVar[tuple[str, ...] | None] = None
-    ignore: InitVar[tuple[str, ...] | None] = None
-    categories: InitVar[tuple[str, ...] | None] = None
-    numbers: InitVar[tuple[str, ...] | None] = None
+    features: InitVar[Sequence[str] | None] = None
+    ignore: InitVar[Sequence[str] | None] = None
+    categories: InitVar[Sequence[str] | None] = None
+    numbers: InitVar[Sequence[str] | None] = None
     node_id: InitVar[str | None] = None
     positives: InitVar[str | None] = None
     trials: InitVar[str | None] = None
@@ -61,14 +61,14 @@ class ColumnsRequest:
     descending: InitVar[bool | None] = None
     normalise: InitVar[bool | None] = None
     multi: InitVar[tuple[str, str] | None] = None
-    classes: InitVar[tuple[str, ...] | None] = None  # last, where a request has other classes
+    classes: InitVar[Sequence[str] | None] = None  # last, where a request has other classes
 
     def __post_init__(self: _WithFlags, *columns: Any) -> None:  # type: ignore[override]  # one may be hidden
+        check_choices(self)
         named = dict(zip(COLUMNS, columns, strict=False))
         given = {name: value for name, value in named.items() if value is not None}
         if given:
             object.__setattr__(self, "flags", replace(self.flags, **given))
-        check_choices(self)
 
 
 COLUMNS = tuple(ColumnsRequest.__annotations__)

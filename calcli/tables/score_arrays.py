@@ -24,7 +24,9 @@ def holds_scores(data: object) -> bool:
 
 
 def unmasked(values: Any) -> Any:
-    """The values, with None for those that a mask hides: `numpy.asarray` shows what is behind it."""
+    """The values for numpy, with None for those that a mask hides: `numpy.asarray` shows what is behind it."""
+    if isinstance(values, pl.LazyFrame):
+        return values.collect()
     return np.where(np.ma.getmaskarray(values), None, values.data) if np.ma.is_masked(values) else values
 
 
@@ -55,7 +57,9 @@ def score_columns(scores: FloatArray, names: Sequence[str]) -> list[pl.Series]:
     """The scores as columns of these names."""
     given = 1 if scores.ndim == 1 else scores.shape[1]
     if given != len(names):
-        raise DataError(f"the scores have {given} columns, and {len(names)} are expected: {', '.join(names[:8])}")
+        many = "1 column" if given == 1 else f"{given} columns"
+        wanted = "1 is" if len(names) == 1 else f"{len(names)} are"
+        raise DataError(f"the scores have {many}, and {wanted} expected: {', '.join(names[:8])}")
     if scores.ndim == 1:
         return [pl.Series(names[0], scores)]
     return [pl.Series(name, scores[:, place]) for place, name in enumerate(names)]

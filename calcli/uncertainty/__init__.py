@@ -5,7 +5,10 @@ In Python `Ensemble` is an estimator of arrays: ``calcli.uncertainty.Ensemble().
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from calcli.estimators.ensemble import Ensemble as Ensemble
 
 
 def __getattr__(name: str) -> Any:

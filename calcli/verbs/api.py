@@ -12,14 +12,16 @@ from typing import Any, ParamSpec, TypeVar, cast, get_type_hints
 
 from calcli.listener import Listener, here
 from calcli.metrics.base import Options as Options
-from calcli.models.calibrator import load as load
-from calcli.models.ensemble import load_ensemble as load_ensemble
+from calcli.models.calibrator import load as run_load
+from calcli.models.ensemble import load_ensemble as run_load_ensemble
 from calcli.models.requests import FitRequest, RefitRequest
 from calcli.models.side_inputs import SideFiles as SideFiles
+from calcli.parameters import names_parameters
 from calcli.places import Database as Database
 from calcli.places.stores import storage_options as storage_options
 from calcli.tables.binding_types import Flags as Flags
-from calcli.tables.source import open_source as open_source
+from calcli.tables.request import COLUMNS
+from calcli.tables.source import open_source as run_open_source
 from calcli.verbs.apply import ApplyRequest, DecomposeRequest, EnsembleApplyRequest
 from calcli.verbs.apply import apply as run_apply
 from calcli.verbs.apply import apply_ensemble as run_apply_ensemble
@@ -37,7 +39,7 @@ from calcli.verbs.evaluate import evaluate as run_evaluate
 from calcli.verbs.fit import fit as run_fit
 from calcli.verbs.inspect import ExplainRequest
 from calcli.verbs.inspect import explain as run_explain
-from calcli.verbs.inspect import inspect as inspect
+from calcli.verbs.inspect import inspect as run_inspect
 from calcli.verbs.refit import refit as run_refit
 from calcli.verbs.uncertainty import EnsembleEvaluateRequest, EnsembleRequest
 from calcli.verbs.uncertainty import evaluate as run_evaluate_ensembles
@@ -101,7 +103,7 @@ def _verb(
     hints = {name: hint.type if isinstance(hint, InitVar) else hint for name, hint in get_type_hints(request).items()}
     verb.__annotations__ = {**hints, "return": get_type_hints(run)["return"]}
     verb.__signature__ = signature = _signature(request, verb.__annotations__)  # type: ignore[attr-defined]
-    return verb
+    return names_parameters(verb, {field.name for field in fields(cast(Any, request))}.intersection(COLUMNS))
 
 
 def _signature(request: Callable[..., object], hints: Mapping[str, Any]) -> introspection.Signature:
@@ -145,3 +147,9 @@ evaluate_ensembles = _verb("evaluate_ensembles", EnsembleEvaluateRequest, run_ev
 decide = _verb("decide", DecideRequest, run_decide)
 decompose = _verb("decompose", DecomposeRequest, run_decompose)
 diagram = _verb("diagram", DiagramRequest, run_diagram)
+load = names_parameters(run_load)
+load_ensemble = names_parameters(run_load_ensemble)
+inspect = names_parameters(run_inspect)
+open_source = names_parameters(run_open_source)
+for _function in (load, load_ensemble, inspect, open_source):
+    _function.__module__ = "calcli"

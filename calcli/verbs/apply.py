@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import polars as pl
 
 from calcli.errors import UsageError
+from calcli.homes import Brief
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.base import ColumnOptions, Given, Model, Scale, open_model
 from calcli.models.stream import (
@@ -58,7 +59,7 @@ class ApplyRequest(RowsRequest):
     column: str = "calibrated"
     scale: Scale = "prob"
     extra: bool = False
-    keep: tuple[str, ...] | None = None
+    keep: Sequence[str] | None = None
     stream: bool = False
     output_format: str | None = None
     edges: Data | None = None
@@ -68,8 +69,8 @@ class ApplyRequest(RowsRequest):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class ApplyResult(Brief):
     """The columns and rows that were written."""
 
     output: str
@@ -110,7 +111,7 @@ class EnsembleApplyRequest(Request):
     data: Data
     output: str | os.PathLike[str] | None = None
     extra: bool = False
-    keep: tuple[str, ...] | None = None
+    keep: Sequence[str] | None = None
     stream: bool = False
     input_format: str | None = None
     delimiter: str | None = None
@@ -137,7 +138,7 @@ class DecomposeRequest(Request):
     output: str | os.PathLike[str] | None = None
     variances: str | None = None
     extra: bool = False
-    keep: tuple[str, ...] | None = None
+    keep: Sequence[str] | None = None
     stream: bool = False
     input_format: str | None = None
     delimiter: str | None = None
@@ -145,8 +146,8 @@ class DecomposeRequest(Request):
     bad_rows: BadRows = "fail"
 
 
-@dataclass(frozen=True, slots=True)
-class DecomposeResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class DecomposeResult(Brief):
     """The columns that were written, and those that they were computed from; without an output, the table itself."""
 
     output: str

@@ -11,6 +11,7 @@ from calcli.batch import Batch
 from calcli.diagrams.curves import Kind
 from calcli.errors import UsageError
 from calcli.files import as_text
+from calcli.homes import Brief
 from calcli.listener import SILENT, Listener, stage
 from calcli.methods import catalog
 from calcli.methods.base import Params, ParamValue
@@ -69,7 +70,7 @@ class CompareRequest(RowsRequest):
     """
 
     data: Data
-    methods: str = "all"
+    methods: str | Sequence[str] = "all"
     params: Mapping[str, ParamValue] = field(default_factory=dict)
     folds: int = 5
     resample_by: str | None = None
@@ -78,7 +79,7 @@ class CompareRequest(RowsRequest):
     budget: float | None = None
     every_curve: bool = False
     select: str | Path | None = None
-    metrics: str = "default"
+    metrics: str | Sequence[str] = "default"
     options: Options = Options()
     sides: SideFiles = NO_SIDE_FILES
     seed: int = 0
@@ -87,8 +88,8 @@ class CompareRequest(RowsRequest):
     sample: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CompareResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class CompareResult(Brief):
     """The leaderboard, which method it chooses and why, and the fit of that one if it was asked for."""
 
     report: Report

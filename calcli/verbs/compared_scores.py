@@ -256,14 +256,14 @@ class EvaluateRequest(RowsRequest):
     """
 
     data: Data
-    artifacts: tuple[Given, ...] = ()
-    scores: tuple[str, ...] = ()
+    artifacts: Sequence[Given] = ()
+    scores: Sequence[str] = ()
     versus: str | None = None
-    metrics: str = "default"
+    metrics: str | Sequence[str] = "default"
     options: Options = Options()
     bootstrap: int = 0
     resample_by: str | None = None
-    by: tuple[str, ...] = ()
+    by: Sequence[str] = ()
     find_segments: int = 0
     of_class: str | None = None
     clusters_from: str | None = None
@@ -273,7 +273,7 @@ class EvaluateRequest(RowsRequest):
     drift: Given | None = None
     state: str | Path | None = None
     edges: Data | None = None
-    fail_if: tuple[str, ...] = ()
+    fail_if: Sequence[str] = ()
     allow_null: bool = False
     seed: int = 0
     engine: Engine = "local"

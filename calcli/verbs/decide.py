@@ -9,6 +9,7 @@ from calcli.artifacts.strictjson import as_json
 from calcli.decisions.goal import Choice, DecisionGoal
 from calcli.diagrams.charts import AtThresholds
 from calcli.files import as_text
+from calcli.homes import Brief
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.base import Given, Model, decider_of
 from calcli.models.requests import target_of
@@ -54,8 +55,8 @@ class DecideRequest(RowsRequest, DecisionGoal):
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DecideResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class DecideResult(Brief):
     """The policy, and what it is worth beside others."""
 
     path: Path | Url | None

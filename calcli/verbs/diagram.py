@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +15,7 @@ from calcli.diagrams.curve_builder import CurveBuilder
 from calcli.diagrams.curves import PAGE_KINDS, Bands, Binning, Curve, Kind, amount, by_kind, percent
 from calcli.diagrams.image import PAGE_FORMATS, PageFormat, image_format_of, render
 from calcli.errors import UsageError, unknown_name
+from calcli.homes import Brief
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.base import Given
 from calcli.models.calibrator import load
@@ -85,8 +87,8 @@ class DiagramRequest(RowsRequest):
     """
 
     data: Data
-    artifacts: tuple[Given, ...] = ()
-    scores: tuple[str, ...] = ()
+    artifacts: Sequence[Given] = ()
+    scores: Sequence[str] = ()
     output: str | os.PathLike[str] | None = None
     output_format: str | None = None
     kind: Kind = "reliability"
@@ -98,8 +100,8 @@ class DiagramRequest(RowsRequest):
     cost_fn: float | str | None = field(default=None, kw_only=True)
     axis: Literal["auto", "prob", "logit", "log"] = "auto"
     overlay: bool = False
-    classes: tuple[str, ...] = field(default=(), kw_only=True)
-    by: tuple[str, ...] = ()
+    classes: Sequence[str] = field(default=(), kw_only=True)
+    by: Sequence[str] = ()
     bands: Bands = "consistency"
     edges: Data | None = None
     engine: Engine = "local"
@@ -158,8 +160,8 @@ class DiagramRequest(RowsRequest):
         return least, *at, most
 
 
-@dataclass(frozen=True, slots=True)
-class DiagramResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class DiagramResult(Brief):
     """The curves, and the name of the label for their captions."""
 
     request: DiagramRequest = field(repr=False)

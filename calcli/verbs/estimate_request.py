@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -60,7 +61,7 @@ class EstimateRequest(RowsRequest):
     task: Literal["class", "regression"] = "class"
     label_prob: str | None = None
     strata: str | None = None
-    by: tuple[str, ...] = ()
+    by: Sequence[str] = ()
     resample_by: str | None = None
     versus: str | None = None
     item: str | None = None
@@ -68,7 +69,7 @@ class EstimateRequest(RowsRequest):
     width: float | None = None
     choose: int | None = None
     output: str | Path | None = None
-    fail_if: tuple[str, ...] = ()
+    fail_if: Sequence[str] = ()
     allow_null: bool = False
     seed: int = 0
     engine: Engine = "local"

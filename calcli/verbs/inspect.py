@@ -21,6 +21,7 @@ from calcli.batch import Batch, Column, FloatArray, IntArray
 from calcli.diagrams.image import FORMATS, PAGE_FORMATS, image_format_of
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
+from calcli.homes import Brief
 from calcli.listener import SILENT, Listener, stage
 from calcli.methods.base import Section
 from calcli.models.base import Given, Model, artifact_of, model_in, name_of
@@ -38,8 +39,8 @@ if TYPE_CHECKING:  # of explanations
     from calcli.learners.tree_models import Contributions
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
+@dataclass(frozen=True, slots=True, repr=False)
+class Inspection(Brief):
     """An artifact, read and checked."""
 
     path: Path | Url
@@ -147,8 +148,8 @@ class ExplainRequest(Request):
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Brief):
     """The share of each column in the log-odds of the calibrated probability minus those of the raw one."""
 
     request: ExplainRequest

@@ -166,7 +166,7 @@ def _calibrator(
         recipe = replace(recipe, resample_by=request.resample_by, order_by=request.order_by)
     recipe.check_settings(request.sides)
     recipe.check_installed({*request.sides.roles, *old.calibrator.sides.roles})
-    Guard.of(request.guard, metrics.choose(f"{recipe.metrics},{request.guard}"))
+    Guard.of(request.guard, metrics.choose(recipe.metrics, request.guard))
     if request.engine == "local":
         with _open(request) as source:
             return refit_calibrator(request, old, path, recipe, TrialRows(source), listener)

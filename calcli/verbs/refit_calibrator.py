@@ -13,6 +13,7 @@ import numpy as np
 from calcli.batch import Batch, FloatArray, IntArray, SideInputs
 from calcli.errors import DataError, UsageError
 from calcli.files import as_text
+from calcli.homes import Brief
 from calcli.listener import Listener, stage
 from calcli.metrics import catalog as metrics
 from calcli.models import auto
@@ -142,8 +143,8 @@ class Evidence:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RefitResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class RefitResult(Brief):
     """The report, and whether the artifact was replaced."""
 
     path: Path | Url
@@ -179,7 +180,7 @@ def refit_calibrator(
 ) -> RefitResult:
     """Fit on these rows; if they are a sample, compare on the others."""
     on_cluster = request.engine != "local"
-    chosen = metrics.choose(f"{recipe.metrics},{request.guard}" + (",nll" if on_cluster else ""))
+    chosen = metrics.choose(recipe.metrics, request.guard, *(["nll"] if on_cluster else []))
     trial, seen = _read(request, old, recipe, rows, listener)
 
     # Learn: select a method, predict held-out rows, fit.

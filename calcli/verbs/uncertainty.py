@@ -21,6 +21,7 @@ from calcli.batch import Batch, Column, FloatArray
 from calcli.diagrams.image import FORMATS, image_format_of
 from calcli.errors import DataError, UsageError
 from calcli.files import base_name
+from calcli.homes import Brief
 from calcli.listener import SILENT, Listener, stage
 from calcli.models.base import Given, name_of
 from calcli.models.ensemble import EnsembleModel, load_ensemble
@@ -120,8 +121,8 @@ class EnsembleRequest(RowsRequest):
             raise UsageError(f"{given[0]} is for training, but --model is already trained", hint="leave it out")
 
 
-@dataclass(frozen=True, slots=True)
-class EnsembleResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class EnsembleResult(Brief):
     """The ensemble, and how it was trained."""
 
     binding: Binding
@@ -233,7 +234,7 @@ class EnsembleEvaluateRequest(RowsRequest):
     """
 
     data: Data
-    ensembles: tuple[Given, ...]
+    ensembles: Sequence[Given]
     ood: Data | None = None
     make_ood: Data | None = None
     preset: Preset | None = None

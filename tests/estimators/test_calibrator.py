@@ -112,6 +112,7 @@ def test_an_artifact_of_it_is_one_of_the_command_line(tmp_path: Path) -> None:
         pl.DataFrame({"a": 1 - PROB, "b": PROB}),
         pl.DataFrame({"a": 1 - PROB, "b": PROB}).to_pandas(),
         pl.DataFrame({"a": 1 - PROB, "b": PROB}).to_arrow(),
+        pl.LazyFrame({"b": PROB}),
         LOGIT,
     ],
     ids=lambda given: type(given).__module__,
@@ -205,9 +206,9 @@ def test_other_columns_are_refused() -> None:
     calibrator = of_trees(FEATURES, holdout="none")
     with pytest.raises(ValueError, match="no column 'city'"):
         calibrator.predict_proba(VISITS["logit"], FEATURES.rename({"city": "town"}))
-    with pytest.raises(ValueError, match="no column"):
+    with pytest.raises(ValueError, match="mbct reads features too: city, hours, age, member; give them as X="):
         calibrator.predict_proba(VISITS["logit"])
-    with pytest.raises(ValueError, match="2 columns, and 1 are expected"):
+    with pytest.raises(ValueError, match="2 columns, and 1 is expected"):
         calibrator.predict_proba(np.zeros((5, 2)), FEATURES[:5])
     with pytest.raises(NotFittedError):
         calcli.Calibrator().predict([0.5])
@@ -313,6 +314,27 @@ def test_it_is_light_to_import() -> None:
     added = subprocess.run(words, env=environment(), capture_output=True, text=True, check=True).stdout.split()
     assert "calcli.estimators.calibrator" in added
     assert [name for name in added if not name.startswith("calcli")] == []
+
+
+def test_what_is_imported_late_draws_nothing() -> None:
+    """rich comes with parts of scikit-learn, and draws from `random`."""
+    code = (
+        "import random, sys, numpy as np, sklearn.base\n"
+        "import calcli\n"
+        "class Model(sklearn.base.ClassifierMixin, sklearn.base.BaseEstimator):\n"
+        "    def fit(self, X, y):\n"
+        "        self.classes_ = np.array([0, 1])\n"
+        "        return self\n"
+        "    def predict_proba(self, X):\n"
+        "        return np.column_stack([1 - X, X])\n"
+        "prob = np.linspace(0.01, 0.99, 200)[:, None]\n"
+        "y, before = (prob[:, 0] * 7 % 1 < prob[:, 0]).astype(int), (random.getstate(), str(np.random.get_state()))\n"
+        "calcli.Calibrator('platt').fit(prob[:, 0], y).score(prob[:, 0], y)\n"
+        "calcli.CalibratedClassifier(Model(), 'auto', cv=3).fit(prob, y)\n"
+        "print(before == (random.getstate(), str(np.random.get_state())))\n"
+    )
+    words = [sys.executable, "-W", "ignore", "-c", code]
+    assert subprocess.run(words, env=environment(), capture_output=True, text=True, check=True).stdout == "True\n"
 
 
 def test_rows_of_a_group_are_held_out_together() -> None:

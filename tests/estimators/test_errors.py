@@ -19,7 +19,7 @@ from sklearn.utils import get_tags
 import calcli
 from calcli.cli import decision_options, options
 from calcli.estimators.arrays import feature_table
-from calcli.estimators.value_errors import in_python
+from calcli.estimators.value_errors import of_arrays
 
 RNG = np.random.default_rng(0)
 PROB = RNG.random(200)
@@ -112,14 +112,22 @@ def test_what_has_another_length_is_refused() -> None:
     ("given", "hint"),
     [
         ({"holdout": "foo"}, "holdout='foo': give cv:5"),
+        ({"random_state": -1}, "random_state is -1; it takes a whole number"),
+        ({"method": "mbct", "X": X, "categories": "x0"}, "categories is 'x0'; it takes a list or a tuple"),
         ({"method": "mbct"}, "name some with X=, or try: method='auto'"),
         ({"method": "auto", "params": {"bins": 4}}, r"try: params={'METHOD.bins': 4}"),
     ],
 )
 def test_a_hint_is_python(given: dict[str, Any], hint: str) -> None:
+    features = given.pop("X", None)
     with pytest.raises(ValueError, match=hint) as caught:
-        calcli.Calibrator(**{"method": "platt"} | given).fit(PROB, Y)
+        calcli.Calibrator(**{"method": "platt"} | given).fit(PROB, Y, X=features)
     assert "--" not in str(caught.value)
+
+
+def test_a_misspelt_option_is_an_error_of_the_metric() -> None:
+    with pytest.raises(TypeError, match=r"calcli.metrics.ece: got an unexpected keyword argument 'bin'; see help"):
+        calcli.metrics.ece(Y, PROB, bin=3)
 
 
 @pytest.mark.parametrize("given", [{"task": "multiclass"}, {"kind": "sgd"}])
@@ -133,9 +141,9 @@ def test_no_flag_is_left_in_a_message() -> None:
     flags = set(re.findall(r"--[a-z][a-z-]*", "".join(declared)))
     assert {"--holdout", "--bad-rows", "--weight-kind", "--set"} <= flags
     for text in (f"try {flag} none, {flag} a.b=1 or {flag}" for flag in flags):
-        assert "--" not in in_python(text)
-    assert in_python("--class: no class '3'; name some with --features") == "of: no class '3'; name some with X="
-    assert in_python("row 1 of 3 rows, and row 1,001") == "row 0 of 3 rows, and row 1,000"
+        assert "--" not in of_arrays(text)
+    assert of_arrays("--class: no class '3'; name some with --features") == "of: no class '3'; name some with X="
+    assert of_arrays("row 1 of 3 rows, and row 1,001") == "row 0 of 3 rows, and row 1,000"
 
 
 def test_groups_and_labels_that_cannot_be_are_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from dataclasses import replace
 from functools import cache
@@ -144,15 +145,23 @@ def test_predictions_need_no_labels_and_change_no_input(row: MethodSpec, classes
     np.testing.assert_array_equal(bare.score, batch.score)
 
 
+def drawn() -> tuple[object, ...]:
+    """The states of the generators of Python and numpy."""
+    kind, key, *rest = np.random.get_state()
+    return random.getstate(), kind, key.tobytes(), *rest
+
+
 @EACH_WAY
-def test_a_fit_changes_no_input(row: MethodSpec, classes: int) -> None:
-    """Arrays that polars lends cannot be written to."""
+def test_a_fit_changes_no_input_and_no_state_of_chance(row: MethodSpec, classes: int) -> None:
+    """Arrays that polars lends cannot be written to; the generators of the process are those of whoever seeded them."""
     batch = ordinary(160, classes, weighted=True)
     batch = batch.take(batch.weights > 0)
     for array in (batch.score, batch.labels, batch.weights, *(column.values for column in batch.features.values())):
         array.flags.writeable = False
     given = {"trees": 2, "depth": 2, "min_rows": 10} if row.name == "mbct" else {}  # else it chooses, on copies
+    before = drawn()
     calibrator.fit(row, batch, row.resolve(given)).predict(batch)
+    assert drawn() == before
 
 
 @EACH_WAY

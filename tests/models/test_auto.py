@@ -190,7 +190,7 @@ def test_a_guard_keeps_what_is_worse_from_being_kept(here: Path) -> None:
     assert result.path is None
     assert set(here.iterdir()) == before
     assert calcli.fit(clicks(), method="isotonic", output="m", guard="nll").path == Path("m")
-    with pytest.raises(UsageError, match="--metrics"):
+    with pytest.raises(UsageError, match="add it to metrics="):
         calcli.fit(clicks(), method="platt", guard="nll", metrics="auc")
     with pytest.raises(UsageError, match="held-out rows"):
         calcli.fit(clicks(), method="platt", guard="nll", holdout="none")
@@ -224,8 +224,8 @@ def test_the_choice_can_do_what_it_must(tmp_path: Path) -> None:
     said = [one.message for one in fitted.report.warnings if one.code == "choice"]
     assert said[1].startswith("--for monotone costs ")
     assert calcli.load(tmp_path / "kept").manifest.recipe["purpose"] == "monotone"
-    with pytest.raises(UsageError, match="--for sql: recal cannot do that") as refused:
+    with pytest.raises(UsageError, match="purpose='sql': recal cannot do that") as refused:
         calcli.fit(rows, method="recal", purpose="sql")
     assert "platt" in str(refused.value.hint)
-    with pytest.raises(UsageError, match="--simple is for auto"):
+    with pytest.raises(UsageError, match="simple=True is for auto"):
         calcli.fit(rows, method="platt", simple=True)

@@ -65,7 +65,7 @@ def test_features_are_neither_needed_nor_read_with_edges(town: pl.DataFrame) -> 
     by_edges()
     bare = town.select("house", "logit")
     np.testing.assert_array_equal(calcli.load("kept").predict(bare), calcli.load("kept").predict(town))
-    with pytest.raises(DataError, match="--node-id: no column 'house'"):
+    with pytest.raises(DataError, match="node_id: no column 'house'"):
         calcli.load("kept").predict(town.select("logit"))
     pl.read_parquet("train.parquet").select("house", "label", "logit").write_parquet("train.parquet")
     by_edges()
@@ -157,14 +157,14 @@ def test_edges_that_nothing_uses_are_refused(town: pl.DataFrame) -> None:
 
 
 def test_what_edges_need_is_asked_for(town: pl.DataFrame) -> None:
-    with pytest.raises(UsageError, match=r"--edges needs the column with the ids of the rows; add --node-id COLUMN"):
+    with pytest.raises(UsageError, match="needs the column with the ids of the rows; add node_id='COLUMN'"):
         fit(sides=SideFiles(edges="streets.parquet"))
-    with pytest.raises(UsageError, match="needs an edge list; try: --edges FILE --node-id COLUMN"):
+    with pytest.raises(UsageError, match=r"needs an edge list; try: sides=SideFiles\(edges='FILE'\), node_id='COLUMN'"):
         fit(params={"relation": "edges"})
-    with pytest.raises(UsageError, match="--edges is not used here; methods that use it: recal"):
+    with pytest.raises(UsageError, match=r"SideFiles\(edges=\) is not used here; methods that use it: recal"):
         fit(method="platt", sides=SideFiles(edges="streets.parquet"), flags=HOUSE)
     fit(params={"relation": "column:village", **QUICK})
-    with pytest.raises(UsageError, match="kept was not fitted with --edges"):
+    with pytest.raises(UsageError, match="kept was not fitted with edges="):
         calcli.apply("kept", "new.parquet", "out.parquet", edges="streets.parquet")
 
 
@@ -256,9 +256,9 @@ def test_evaluate_measures_the_variation_over_edges(town: pl.DataFrame) -> None:
 
 def test_evaluate_knows_what_edges_are_for(town: pl.DataFrame) -> None:
     fit(params={"relation": "column:village", **QUICK})
-    with pytest.raises(UsageError, match="--edges is used by the metric tv and by artifacts"):
+    with pytest.raises(UsageError, match="edges= is used by the metric tv and by artifacts"):
         calcli.evaluate("new.parquet", ("kept",), edges="streets.parquet")
-    with pytest.raises(UsageError, match="add --node-id COLUMN"):
+    with pytest.raises(UsageError, match="add node_id='COLUMN'"):
         calcli.evaluate("new.parquet", ("kept",), metrics="tv", edges="streets.parquet")
     fit(method="platt", output="plain")
     assert calcli.evaluate("new.parquet", ("plain",), metrics="tv").value("plain", "tv") is None

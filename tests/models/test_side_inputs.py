@@ -103,7 +103,7 @@ def test_partition_data_needs_no_score_and_must_be_named_again(table: pl.DataFra
     assert model is not None
     assert model.calibrator.state.params["rows"] == table.height
     assert model.calibrator.state.number("shift") == pytest.approx(table["x"].mean() + 1)
-    with pytest.raises(UsageError, match=r"fitted with --partition-data \(train.parquet\), which it does not contain"):
+    with pytest.raises(UsageError, match=r"\(partition_data=\) \(train.parquet\), which it does not contain"):
         calcli.refit("kept", "featured.parquet")
     calcli.refit("kept", "featured.parquet", sides=beside)
 
@@ -125,7 +125,7 @@ def test_bad_partition_data_is_named(table: pl.DataFrame, frame: pl.DataFrame, m
 
 
 def test_a_side_that_nothing_uses_is_refused(table: pl.DataFrame) -> None:
-    with pytest.raises(UsageError, match=r"--model is not used here; methods that use it: .*shifted"):
+    with pytest.raises(UsageError, match=r"SideFiles\(model=\) is not used here; methods that use it: .*shifted"):
         calcli.fit("featured.parquet", method="platt", sides=SideFiles(model="m.bin"))
 
 

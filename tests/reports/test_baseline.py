@@ -136,7 +136,7 @@ def test_what_the_baseline_does_not_have_is_null(fitted: Path) -> None:
         ("nll.change > 0", "nll.change of m has no value: the baseline has no score 'm'"),
         ("raw.slope.change > 0", "slope.change of raw has no value: the baseline has no slope"),
     ):
-        with pytest.raises(UsageError, match=f"{reason}; try: --allow-null"):
+        with pytest.raises(UsageError, match=f"{reason}; try: allow_null=True"):
             calcli.evaluate("test.parquet", **how, fail_if=(expression,))
         calcli.evaluate("test.parquet", **how, fail_if=(expression,), allow_null=True)
 
@@ -147,7 +147,7 @@ def test_what_has_no_value_on_either_side_is_null(fitted: Path) -> None:
     found = calcli.evaluate("test.parquet", artifacts=("m",), baseline="old.json")
     auc = next(one for one in found.changes if (one.score, one.metric) == ("m", "auc"))
     assert (auc.change, auc.reason) == (None, "it has no value in the baseline")
-    with pytest.raises(UsageError, match="no value in the baseline; try: --allow-null"):
+    with pytest.raises(UsageError, match="no value in the baseline; try: allow_null=True"):
         calcli.evaluate("test.parquet", artifacts=("m",), baseline="old.json", fail_if=("auc.change < 0",))
 
 
@@ -189,7 +189,7 @@ def test_shuffled_bins_are_alike_if_they_hold_about_as_many_rows(here: Path, row
 def test_other_classes_are_refused(here: Path) -> None:
     write("old.json", "test.parquet")
     for other, flags in ((breeds(), calcli.Flags()), (clicks(), calcli.Flags(positive="0"))):
-        with pytest.raises(UsageError, match=r"old.json is of the classes 0, 1, not (a, b, c, d|1, 0)"):
+        with pytest.raises(UsageError, match=r"old.json' is of the classes 0, 1, not (a, b, c, d|1, 0)"):
             calcli.evaluate(other, flags=flags, baseline="old.json")
 
 

@@ -159,12 +159,12 @@ def test_compare_has_the_base_rate_without_a_method() -> None:
 @pytest.mark.parametrize(
     ("verb", "asked", "words"),
     [
-        ("evaluate", {"prob": "size"}, "--rank size if it only ranks"),
-        ("evaluate", {"rank": "size", "prob": "near"}, "--prob and --rank are both given"),
-        ("evaluate", {"rank": "size", "logit": "near"}, "--rank and --logit are both given"),
-        ("evaluate", {"descending": True}, "add --rank COLUMN"),
+        ("evaluate", {"prob": "size"}, "rank='size' if it only ranks"),
+        ("evaluate", {"rank": "size", "prob": "near"}, "prob= and rank= are both given"),
+        ("evaluate", {"rank": "size", "logit": "near"}, "rank= and logit= are both given"),
+        ("evaluate", {"descending": True}, "add rank='COLUMN'"),
         ("evaluate", {"rank": "sise"}, "did you mean 'size'"),
-        ("evaluate", {"rank": "size", "label": "three"}, "--rank is for two classes"),
+        ("evaluate", {"rank": "size", "label": "three"}, "rank= is for two classes"),
         ("evaluate", {"rank": "near"}, None),
         ("diagram", {"rank": "size"}, "no probabilities to draw"),
         ("decide", {"rank": "size", "target": "recall >= 0.5"}, "decisions need probabilities"),

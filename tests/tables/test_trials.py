@@ -76,7 +76,7 @@ def test_what_counts_nothing_is_refused(change: dict[str, object], words: str) -
 
 
 def test_one_flag_without_the_other_is_refused() -> None:
-    with pytest.raises(CalcliError, match="--positives goes with --trials"):
+    with pytest.raises(CalcliError, match="positives= goes with trials="):
         calcli.evaluate(COUNTED, positives="clicks")
-    with pytest.raises(CalcliError, match="--trials counts rows, and so do weights"):
+    with pytest.raises(CalcliError, match="trials= counts rows, and so do weights"):
         calcli.evaluate(COUNTED.with_columns(w=2), **FLAGS, weight="w", weight_kind="counts")

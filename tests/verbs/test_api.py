@@ -16,7 +16,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import calcli
-from calcli.errors import ArtifactError, CalcliError, UsageError
+from calcli.errors import ArtifactError, CalcliError, UsageError, alternatives
 from calcli.models.requests import FitRequest, FitResult, RefitRequest
 from calcli.verbs.apply import ApplyRequest, DecomposeRequest, EnsembleApplyRequest
 from calcli.verbs.compare import CompareRequest
@@ -179,8 +179,13 @@ def test_a_choice_is_one_of_its_words(kind: Any, name: str, value: Any) -> None:
     [
         (calcli.fit, {"holdout": 0.1}, "holdout is 0.1; it takes text"),
         (calcli.fit, {"method": None}, "method is None; it takes text"),
+        (calcli.fit, {"method": ["platt"]}, r"method is \['platt'\]; it takes text"),
+        (calcli.compare, {"methods": 3}, "methods is 3; it takes text, or a list or a tuple"),
         (calcli.fit, {"seed": None}, "seed is None; it takes a whole number"),
         (calcli.fit, {"features": "x"}, "features is 'x'; it takes a list or a tuple"),
+        (calcli.fit, {"params": None}, "params is None; it takes a dict"),
+        (calcli.fit, {"sides": "m.cbm"}, r"sides is 'm.cbm'; it takes calcli.SideFiles\(...\)"),
+        (calcli.evaluate, {"flags": {"label": "t"}}, r"flags is {'label': 't'}; it takes calcli.Flags\(...\)"),
         (calcli.evaluate, {"seed": -1}, "seed is -1; it takes a whole number, 0 or more"),
         (calcli.evaluate, {"bootstrap": -1}, "bootstrap is -1; it takes a whole number, 0 or more"),
         (calcli.evaluate, {"artifacts": "clicks.platt"}, "artifacts is 'clicks.platt'; it takes a list or a tuple"),
@@ -201,11 +206,44 @@ def test_names_of_methods_and_metrics_may_be_a_list() -> None:
     assert [one.metrics for one in listed.scores] == [one.metrics for one in text.scores]
 
 
+def test_a_refit_measures_what_a_list_named(tmp_path: Path) -> None:
+    model = fitted(metrics=["nll", "ece"], output=tmp_path / "kept")
+    measured = calcli.refit(model, rows(), guard="brier").report.scores[0].metrics
+    assert list(measured) == ["nll", "ece", "brier"]
+
+
+def test_several_names_are_a_sequence_for_type_checkers() -> None:
+    hints = [hint for kind in (*REQUESTS.values(), calcli.Flags) for hint in get_type_hints(kind).values()]
+    assert tuple[str, ...] not in {one for hint in hints for one in alternatives(hint)}
+
+
 def test_a_model_and_a_report_fit_a_line() -> None:
     result: Any = calcli.fit(rows(), method="platt", holdout="0.2", metrics="nll", **NAMED)
     assert repr(result.model) == "CalibratorModel('platt', method='platt', reads=['s'])"
     values = {one.name: one.metrics["nll"].value for one in result.report.scores}
     assert repr(result.report) == f"Report('fit', rows=1500, nll={values})"
+    wide = rows(300).with_columns(pl.col("x").shuffle(seed).alias(f"x{seed}") for seed in range(40))
+    several: Any = calcli.fit(wide, method="mbct", holdout="none", **NAMED).model
+    assert repr(several).endswith("'x6', 'x7'] and 32 more)")
+
+
+def test_a_report_names_what_it_has() -> None:
+    report: Any = calcli.fit(rows(), method="platt", holdout="0.2", metrics="nll", **NAMED).report
+    with pytest.raises(UsageError, match="no score 'plat'; did you mean 'platt'"):
+        report.value("plat", "nll")
+    with pytest.raises(UsageError, match="no metric 'ece'; available: nll"):
+        report.value("platt", "ece")
+
+
+def test_a_result_is_shown_in_a_few_lines() -> None:
+    model = fitted()
+    scored, decided = calcli.apply(model, rows()), calcli.decide(rows(), artifact=model, cost_fp=1, cost_fn=5, **NAMED)
+    assert "rows=1500, rows_bad=0, columns=('calibrated',)" in repr(scored)
+    assert "frame=<DataFrame of 1,500>" in repr(scored)
+    assert "scores=<tuple of 2>" in repr(decided)
+    assert repr(decided.choice.why) in repr(decided.choice)
+    for result in (scored, decided, calcli.inspect(model), calcli.diagram(rows(), by=["x"], **NAMED)):
+        assert len(repr(result)) < 600
 
 
 @pytest.mark.parametrize("call", [lambda: calcli.load(None), lambda: calcli.apply(rows(), fitted())])

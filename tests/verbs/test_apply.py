@@ -78,7 +78,7 @@ def test_keep_chooses_what_passes(fitted: Path) -> None:
 
 
 def test_a_column_that_exists_is_not_replaced(fitted: Path) -> None:
-    with pytest.raises(DataError, match="--column"):
+    with pytest.raises(DataError, match="try: column='NAME'"):
         calcli.apply("train.isotonic", "test.parquet", "out.parquet", column="age")
     assert not Path("out.parquet").exists()
     calcli.apply("train.isotonic", "test.parquet", "out.parquet", column="age", keep=("row_id",))
@@ -152,7 +152,7 @@ def test_what_cannot_be_written_leaves_nothing(fitted: Path) -> None:
     Path("folder.parquet").mkdir()
     with pytest.raises(FileSystemError):
         calcli.apply("train.isotonic", "test.parquet", "folder.parquet")
-    with pytest.raises(UsageError, match="--output-format"):
+    with pytest.raises(UsageError, match="with output_format="):
         calcli.apply("train.isotonic", "test.parquet", "out.xyz")
     assert set(fitted.iterdir()) == before | {Path("folder.parquet").absolute()}
 
@@ -166,7 +166,7 @@ def test_what_is_no_artifact_is_named(here: Path) -> None:
 
 def test_a_score_that_is_missing_is_named_with_the_nearest(fitted: Path) -> None:
     clicks().rename({"logit": "logits"}).write_parquet("renamed.parquet")
-    with pytest.raises(DataError, match="--logit logits"):
+    with pytest.raises(DataError, match="name it: logit='logits'"):
         calcli.apply("train.isotonic", "renamed.parquet", "out.parquet")
     calcli.apply("train.isotonic", "renamed.parquet", "out.parquet", flags=calcli.Flags(logit="logits"))
 

@@ -85,7 +85,7 @@ def test_there_are_as_many_clusters_as_values(here: Path, suffix: str, missing: 
 
 
 def test_bad_columns_are_named(here: Path) -> None:
-    with pytest.raises(DataError, match=r"--clusters-from: no column 'sight'.*did you mean 'site'"):
+    with pytest.raises(DataError, match=r"clusters_from: no column 'sight'.*did you mean 'site'"):
         calcli.evaluate("test.parquet", clusters_from="sight")
     with pytest.raises(DataError, match="'v' has more than 1,000 different values"):
         calcli.evaluate("test.parquet", clusters_from="v")
@@ -224,7 +224,7 @@ def test_a_model_is_kept_and_asked_for_again(here: Path) -> None:
     Path("theirs.cbm").unlink()
     again = calcli.load("m.ccl")
     np.testing.assert_array_equal(again.predict(frame), kept.model.predict(frame))
-    with pytest.raises(UsageError, match="--embedding-data"):
+    with pytest.raises(UsageError, match="give it again: sides="):
         calcli.refit("m.ccl", "train.parquet")
     calcli.refit("m.ccl", "train.parquet", sides=SideFiles(embedding_data="test.parquet"))
 

@@ -75,11 +75,11 @@ def test_more_classes_have_a_stem(here: Path) -> None:
 
 def test_names_are_unique_over_artifacts_and_columns(fitted: Path) -> None:
     for scores, message in (
-        (("m=fine",), "two scores are named 'm'; try: --score NAME=fine"),
+        (("m=fine",), "two scores are named 'm'; try: scores=.'NAME=fine'."),
         (("fine", "fine"), "two scores are named 'fine'"),
-        (("raw=fine",), "'raw' is the name of the uncalibrated score; try: --score NAME=fine"),
-        (("=fine",), "--score =fine"),
-        (("fine=",), "--score fine="),
+        (("raw=fine",), "'raw' is the name of the uncalibrated score; try: scores=.'NAME=fine'."),
+        (("=fine",), "=fine"),
+        (("fine=",), "fine="),
     ):
         with pytest.raises(UsageError, match=message):
             calcli.evaluate(scored(), artifacts=("m",), scores=scores)
@@ -88,7 +88,7 @@ def test_names_are_unique_over_artifacts_and_columns(fitted: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        ("fin", r"--score: no columns fin_<class>, and no column 'fin'; did you mean 'fine'"),
+        ("fin", r"scores: no columns fin_<class>, and no column 'fin'; did you mean 'fine'"),
         ("logit", "'logit' looks like logits"),
     ],
 )
@@ -108,7 +108,7 @@ def test_a_column_that_is_named_like_a_raw_score_is_not_taken_for_it(here: Path)
 
 def test_without_a_raw_score_the_way_out_is_said_and_works(here: Path) -> None:
     frame = scored().select("label", "fine")
-    with pytest.raises(DataError, match=r"no raw score for 'fine' to compare it with; .* use --prob fine instead of"):
+    with pytest.raises(DataError, match=r"no raw score for 'fine' to compare it with; .* use prob='fine' instead of"):
         calcli.evaluate(frame, scores=("fine",))
     report = calcli.evaluate(frame, flags=calcli.Flags(prob="fine"))
     assert report.value("raw", "nll") == pytest.approx(log_loss(frame["label"], frame["fine"]), rel=1e-9)
@@ -258,7 +258,7 @@ def test_no_verb_takes_another_column_for_that_of_the_fit(fitted: Path) -> None:
         with pytest.raises(DataError, match=f"{said}.*; a refit reads the same columns"):
             calcli.refit("m", data)
     without = frame.drop("logit")
-    with pytest.raises(DataError, match="name it: --prob prob"):
+    with pytest.raises(DataError, match="name it: prob='prob'"):
         calcli.apply("m", without, "out.parquet")
     assert not Path("out.parquet").exists()
     named = calcli.load("m").predict(without, calcli.Flags(prob="prob"))

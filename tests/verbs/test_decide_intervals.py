@@ -111,10 +111,10 @@ def test_a_group_that_was_not_there_and_rows_without_a_prediction(here: Path) ->
         ({}, DataError, "uncertainty_mean"),
         ({"prediction": "site"}, DataError, "no numbers"),
         ({"prediction": "forecast", "spread": "forecast"}, DataError, "0 or more"),
-        ({"prediction": "forecast", "quantiles": ("low", "high")}, UsageError, "--quantiles"),
-        ({"prediction": "forecast", "spread": "sd", "variance": "sd"}, UsageError, "--variance"),
-        ({"prediction": "forecast", "artifact": "m"}, UsageError, "--with"),
-        ({"prediction": "forecast", "sets": 0.9}, UsageError, "--sets"),
+        ({"prediction": "forecast", "quantiles": ("low", "high")}, UsageError, "quantiles= takes two"),
+        ({"prediction": "forecast", "spread": "sd", "variance": "sd"}, UsageError, "variance= are both"),
+        ({"prediction": "forecast", "artifact": "m"}, UsageError, "artifact= is a calibrator"),
+        ({"prediction": "forecast", "sets": 0.9}, UsageError, "sets= excludes intervals="),
     ],
 )
 def test_what_cannot_be_asked(options: dict[str, Any], error: type[Exception], word: str, here: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_picture_for_each_value_of_a_column(fitted: Path) -> None:
             assert one.points == other.points
             assert one.error == other.error
     assert found.curves[-1].points == calcli.diagram(frame, artifacts=("m",)).curves[1].points
-    with pytest.raises(DataError, match="--by: no column 'twon'"):
+    with pytest.raises(DataError, match="by: no column 'twon'"):
         calcli.diagram(frame, by=("twon",))
     with pytest.raises(DataError, match="more than 30 different values"):
         calcli.diagram(frame.with_columns(row=pl.int_range(pl.len()).cast(pl.String)), by=("row",))
@@ -300,8 +300,8 @@ def test_what_does_not_exist_is_refused(wrong: dict[str, Any], here: Path) -> No
     ("options", "message"),
     [
         ({"artifacts": tuple(f"s{place}=m" for place in range(6)), "overlay": True}, "7 curves are too many"),
-        ({"kind": "murphy", "cost_fp": 1.0, "cost_fn": 2.0}, "are of --kind benefit"),
-        ({"kind": "benefit", "cost_fp": 1.0}, "--cost-fn is not given"),
+        ({"kind": "murphy", "cost_fp": 1.0, "cost_fn": 2.0}, "are of kind='benefit'"),
+        ({"kind": "benefit", "cost_fp": 1.0}, "cost_fn= is not given"),
         ({"kind": "benefit", "cost_fp": "amount", "cost_fn": 2.0}, "the same for all rows"),
         ({"kind": "benefit", "cost_fp": 0.0, "cost_fn": 2.0}, "costs above 0"),
         ({"kind": "benefit", "cost_fp": 1.0, "cost_fn": 9.0, "least": 0.2}, "0.1, which follows from the costs"),

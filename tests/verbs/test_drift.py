@@ -190,7 +190,7 @@ def test_more_classes_say_which_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_an_artifact_that_says_nothing_of_its_fit_is_refused(kept: Path) -> None:
     calcli.fit("train.parquet", method="platt", output="kept", holdout="none")
     assert drift_baseline_of(calcli.load("kept")) is None
-    with pytest.raises(UsageError, match="fit it again, with a --holdout other than none"):
+    with pytest.raises(UsageError, match="fit it again, with a holdout= other than none"):
         asked(night(1000, 1))
 
 
@@ -209,7 +209,7 @@ def test_weights_count(kept: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": "other"}', '{"schema": "calcli.drift/3"}'])
 def test_a_state_that_is_none_is_refused(kept: Path, content: str) -> None:
     Path("kept.drift.json").write_text(content)
-    with pytest.raises(UsageError, match=r"kept\.drift\.json is no state of --drift"):
+    with pytest.raises(UsageError, match=r"kept\.drift\.json is no state of drift="):
         asked(night(100, 1))
     assert Path("kept.drift.json").read_text() == content
 
@@ -222,7 +222,7 @@ def test_a_state_with_other_bets_is_refused(kept: Path, key: str, value: object)
     if (key, value) != ("waited", 7):
         state["wealth"][key] = value
         Path("kept.drift.json").write_text(json.dumps(state))
-        with pytest.raises(UsageError, match=r"kept\.drift\.json is no state of --drift"):
+        with pytest.raises(UsageError, match=r"kept\.drift\.json is no state of drift="):
             asked(night(100, 2))
 
 
@@ -239,7 +239,7 @@ def test_a_state_in_a_directory_that_is_not_there_makes_none(kept: Path) -> None
 
 
 def test_a_state_without_a_question_is_refused(kept: Path) -> None:
-    with pytest.raises(UsageError, match="add --drift"):
+    with pytest.raises(UsageError, match="add drift='ARTIFACT'"):
         calcli.evaluate("train.parquet", state="x.json")
 
 

@@ -328,7 +328,7 @@ def without_a_label(frame: pl.DataFrame) -> pl.DataFrame:
             {"weight": "w"},
             "no row of the frame has a label",
         ),
-        (lambda f: f.with_columns(label=pl.col("label") * 3.5), {}, "for the mean of a number: --task regression"),
+        (lambda f: f.with_columns(label=pl.col("label") * 3.5), {}, "for the mean of a number: task='regression'"),
         (lambda f: f.filter(pl.col("label") != 1), {}, "one class only: 0; if there is another one, name both"),
         (lambda f: f.with_columns(p=0.0), {"label_prob": "p"}, "'p' is 0 in a row which has a label"),
         (
@@ -349,7 +349,7 @@ def test_bad_input_is_refused_with_what_to_do(change, more, said) -> None:  # ty
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [({}, "--id: 'id' is Int64 in one"), ({"resample_by": "unit"}, "--resample-by: 'unit' is String in one")],
+    [({}, "item: 'id' is Int64 in one"), ({"resample_by": "unit"}, "resample_by: 'unit' is String in one")],
 )
 def test_what_ties_two_tables_is_of_one_type(tmp_path: Path, given: dict[str, str], said: str) -> None:
     table, other = judged().with_columns(unit=pl.col("id").cast(pl.String)), tmp_path / "other.parquet"

@@ -97,7 +97,7 @@ def test_a_frame_is_kept_only_where_it_is_told(here: Path) -> None:
 
 
 def test_several_inputs_need_a_name(here: Path) -> None:
-    with pytest.raises(UsageError, match=r"-o NAME\.platt"):
+    with pytest.raises(UsageError, match=r"output='NAME\.platt'"):
         calcli.fit(["train.parquet", "test.parquet"], method="platt")
     result = calcli.fit(["train.parquet", "test.parquet"], method="platt", output="both")
     assert result.report.data.rows == 4000
@@ -165,7 +165,7 @@ BAD = {
     "more folds than rows": ({"method": "platt", "holdout": "cv:9999"}, UsageError, "2,000 rows"),
     "no such guard": ({"method": "platt", "guard": "nil"}, UsageError, "'nll'"),
     "guard without a direction": ({"method": "platt", "guard": "slope"}, UsageError, "neither a higher nor a lower"),
-    "sample of no cluster": ({"method": "platt", "sample": 9}, UsageError, "--sample is how many rows"),
+    "sample of no cluster": ({"method": "platt", "sample": 9}, UsageError, "sample= is how many rows"),
     "one fold": ({"method": "platt", "holdout": "cv:1"}, UsageError, "at least 2"),
 }
 
@@ -210,7 +210,7 @@ def test_bad_rows_fail_or_are_counted(here: Path) -> None:
 def test_a_dry_run_refuses_what_the_fit_would(here: Path) -> None:
     clicks().rename({"logit": "score"}).write_csv("logits.csv")
     for dry_run in (True, False):
-        with pytest.raises(DataError, match=r"'score' looks like logits, not probabilities: .* pass --logit score"):
+        with pytest.raises(DataError, match=r"'score' looks like logits, not probabilities: .* pass logit='score'"):
             calcli.fit("logits.csv", method="platt", dry_run=dry_run)
 
 
@@ -281,7 +281,7 @@ def test_the_column_of_units_is_no_feature_unless_it_is_named() -> None:
 
 
 def test_one_of_two_orders() -> None:
-    with pytest.raises(UsageError, match="--resample-by and --order-by are both given"):
+    with pytest.raises(UsageError, match="resample_by= and order_by= are both given"):
         calcli.fit(users(), method="platt", resample_by="user_name", order_by="day")
     with pytest.raises(FitError, match="one group"):
         calcli.fit(users().with_columns(day=pl.lit(1)), method="platt", resample_by="day")

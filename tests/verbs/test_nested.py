@@ -139,7 +139,7 @@ def test_what_is_no_logarithm_of_a_probability_is_refused(lines: Path) -> None:
         calcli.evaluate(lines, flags=Flags(logprob="metrics.w", label="metrics.correct"))
     with pytest.raises(UsageError, match="--prob and --logprob are both given"):
         Flags(prob="a", logprob="b")
-    with pytest.raises(UsageError, match="--prob and --logit are both given"):
+    with pytest.raises(UsageError, match="prob= and logit= are both given"):
         calcli.evaluate(lines, flags=Flags(logprob="out.lp[0]", logit="out.lp[1]", label="metrics.correct"))
 
 

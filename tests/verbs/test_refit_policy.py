@@ -103,5 +103,5 @@ def test_luck_replaces_nothing(here: Path) -> None:
 
 def test_a_score_that_is_another_one_is_refused(here: Path) -> None:
     decide(DecideRequest(clicks(500), budget=30, output="p"))
-    with pytest.raises(UsageError, match="--budget 30 is no limit"):
+    with pytest.raises(UsageError, match="budget=30 is no limit"):
         calcli.refit("p", clicks(20))

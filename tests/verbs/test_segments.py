@@ -44,7 +44,7 @@ def test_features_are_those_that_are_named(here: Path) -> None:
     features = {one["feature"] for entry in report.segments for one in entry["conditions"]}
     assert features <= {"noise", "age"}
     only = tablets().select("label", "prob")
-    with pytest.raises(UsageError, match="the table has no features; name some: --features"):
+    with pytest.raises(UsageError, match="the table has no features; name some: features="):
         calcli.evaluate(only, find_segments=1)
 
 

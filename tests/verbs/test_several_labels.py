@@ -191,8 +191,8 @@ REFUSED = {
     "'label_spam' has no score: there is no column 'score_spam'": (MULTI, lambda one: one.drop("score_spam")),
     "'score_threat' has no label: there is no column 'label_threat'": (MULTI, lambda one: one.drop("label_threat")),
     "no column is like 'y_\\*'": (("y_*", "score_*"), lambda one: one),
-    "'label_\\*_\\*': one \\* in each pattern": (("label_*_*", "score_*"), lambda one: one),
-    "'score': one \\* in each pattern": (("label_*", "score"), lambda one: one),
+    "'label_\\*_\\*'.: one \\* in each pattern": (("label_*_*", "score_*"), lambda one: one),
+    "'score'.: one \\* in each pattern": (("label_*", "score"), lambda one: one),
     "the label 'label_threat' is 0 in every row": (MULTI, lambda one: one.with_columns(label_threat=0)),
     "the label 'label_threat' holds 0, 2": (MULTI, lambda one: one.with_columns(pl.col("label_threat") * 2)),
     "the label 'label_threat' holds 0, 1, 2": (
@@ -242,7 +242,7 @@ def test_one_label_of_several(tmp_path: Path) -> None:
         calcli.refit(f"{place}#threat", table())
     with pytest.raises(CalcliError, match="this takes one label"):
         calcli.compare(table(), multi=MULTI)
-    with pytest.raises(CalcliError, match="--drift is about one label"):
+    with pytest.raises(CalcliError, match="drift= is about one label"):
         calcli.evaluate(table(), drift=place)
 
 

@@ -218,7 +218,7 @@ def test_what_cannot_be_evaluated(kept: Path) -> None:
         evaluated(rows)
     with pytest.raises(UsageError, match="keep one"):
         evaluated(rows, kept / "binary", ood=rows, make_ood=rows)
-    with pytest.raises(UsageError, match="add --make-ood"):
+    with pytest.raises(UsageError, match="add make_ood='FILE'"):
         evaluated(rows, kept / "binary", preset="paper")
     with pytest.raises(UsageError, match="two ensembles are named 'binary'"):
         evaluated(rows, kept / "binary", kept / "binary")

@@ -136,7 +136,7 @@ def test_the_kind_is_kept_and_a_refit_takes_it_again(here: Path) -> None:
 @pytest.mark.parametrize(
     ("weight", "said"),
     [
-        ([1.0, 0.5, 2.0], "are not all whole numbers; weights of any size: --weight-kind importance"),
+        ([1.0, 0.5, 2.0], "are not all whole numbers; weights of any size: weight_kind='importance'"),
         ([0.0, 0.0, 0.0], "add up to 0"),
         ([1e300, 1.0, 1.0], "the maximum is 100,000,000"),
         ([1e8, 1.0, 0.0], "add up to 100,000,001 rows; the maximum is 100,000,000"),
@@ -150,7 +150,7 @@ def test_what_is_no_count_is_refused(weight: list[float], said: str) -> None:
 
 
 def test_a_kind_without_weights_is_refused() -> None:
-    with pytest.raises(UsageError, match="add --weight COLUMN"):
+    with pytest.raises(UsageError, match="add weight='COLUMN'"):
         calcli.evaluate(table(), flags=Flags(weight_kind="counts"))
 
 
