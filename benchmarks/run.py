@@ -332,7 +332,7 @@ def main() -> int:
                 failed.append(one.name)
         if given.quick:
             print("\n".join(kept.read_text() for kept in sorted(out.glob("*.md"))))
-        else:
+        elif out == KEPT:
             PAGE.write_text(page(out))
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
