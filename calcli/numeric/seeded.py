@@ -228,8 +228,11 @@ _OFF_TIES = 1e-13
 
 
 def score_columns(score: FloatArray) -> list[FloatArray]:
-    """The columns of scores to eight decimals: further ones depend on which library took the logarithm."""
-    columns = score[None] if score.ndim == 1 else score.T
+    """The columns of scores to eight decimals: further ones depend on which library took the logarithm.
+
+    Logits of more than two classes are centred: what is added to all of a row says nothing.
+    """
+    columns = score[None] if score.ndim == 1 else (score - score.mean(axis=1, keepdims=True)).T
     return [*np.where(np.abs(columns) < 1e6, np.round(np.clip(columns, -1e6, 1e6) + _OFF_TIES, 8), columns)]
 
 

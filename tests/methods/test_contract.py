@@ -298,7 +298,9 @@ def written(batch: Batch) -> tuple[Batch, Batch]:
 
 def renamed(batch: Batch, order: np.ndarray) -> Batch:
     """The same rows with the classes in another order, and scores that another library might have computed."""
-    score = batch.score[:, order] * (1 + np.random.default_rng(5).choice([-1e-15, 0, 1e-15], batch.score.shape))
+    rng = np.random.default_rng(5)
+    score = batch.score[:, order] * (1 + rng.choice([-1e-15, 0, 1e-15], batch.score.shape))
+    score += rng.normal(size=(len(score), 1))  # no probability changes
     return replace(batch, score=score, label=np.argsort(order)[batch.labels])
 
 
