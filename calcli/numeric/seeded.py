@@ -166,16 +166,17 @@ def folds_by_score(rows: Batch, count: int, seed: int, purpose: str, beside: Seq
 
     Distinct scores, in an order drawn for `purpose`, are dealt out class by class, so that the folds keep the classes
     in proportion. A score that several classes share counts for the first of them, in the order of `in_class_order`.
-    Rows share a fold only if they also agree in the columns `beside`.
+    Rows share a fold only if they also agree in the columns `beside`, which put only rows of equal scores in order.
     """
     ordered, rank = in_class_order(rows.score, rows.weight)
     label = rank[rows.labels]
-    keys = column_keys([*sure_columns(ordered), *beside], seed, purpose)
-    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    keys = column_keys(sure_columns(ordered), seed, purpose)
+    whole = column_keys([keys, *beside], seed, purpose) if beside else keys
+    _, first, place = np.unique(whole, return_index=True, return_inverse=True)
     of_score = label[first].copy()
     np.minimum.at(of_score, place, label)
     fold = np.empty(len(first), dtype=np.int64)
-    fold[np.argsort(of_score, kind="stable")] = np.arange(len(first)) % count
+    fold[np.lexsort((keys[first], of_score))] = np.arange(len(first)) % count
     return fold[place]
 
 
@@ -241,8 +242,11 @@ _OFF_TIES = 1e-13
 
 
 def score_columns(score: FloatArray) -> list[FloatArray]:
-    """The columns of scores to eight decimals: further ones depend on which library took the logarithm."""
-    columns = score[None] if score.ndim == 1 else score.T
+    """The columns of scores to eight decimals: further ones depend on which library took the logarithm.
+
+    Logits of more than two classes are centred: what is added to all of a row says nothing.
+    """
+    columns = score[None] if score.ndim == 1 else (score - score.mean(axis=1, keepdims=True)).T
     return [*np.where(np.abs(columns) < 1e6, np.round(np.clip(columns, -1e6, 1e6) + _OFF_TIES, 8), columns)]
 
 

@@ -119,14 +119,17 @@ def _of_features(source: Source, scores: Sequence[ComparedScore], flags: Flags, 
         return None
     binding = replace(scores[0].binding, features=features)
     # The centres, from a sample of the rows. Coordinates are rounded to a grid, on which distances are exact sums.
-    counts = [Feature(binding.weight, "number", "")] if binding.weight and binding.weight_kind == "counts" else []
-    rows = sample_features(source, [*features, *counts], SAMPLE)
+    weights = [Feature(binding.weight, "number", "")] if binding.weight else []
+    rows = sample_features(source, [*features, *weights], SAMPLE)
     weight = np.ones(len(next(iter(rows.values())).values))
-    for column in counts:
+    for column in weights:
         weight = np.nan_to_num(rows.pop(column.name).values, posinf=0.0).astype(np.float64)
+    if binding.weight_kind != "counts":
+        weight = (weight > 0.0).astype(np.float64)
     encoding = Encoding.of(rows, weight)
-    points = encoding.coordinates(rows)
-    if not points.shape[1]:  # words of which none is frequent, or nothing at all
+    points = encoding.coordinates(rows)[weight > 0.0]  # rows that count for nothing form no clusters
+    weight = weight[weight > 0.0]
+    if not points.size:  # words of which none is frequent, or nothing at all
         return None
     step = step_of(points)
     wanted = max(1, min(MOST, int(weight.sum()) // ROWS_EACH))

@@ -121,6 +121,15 @@ def test_the_clusters_of_features_are_found_again_in_every_chunk(here: Path, mon
     assert summed.definitions == whole.definitions
 
 
+@pytest.mark.parametrize("kind", ["importance", "counts"])
+def test_rows_of_weight_zero_form_no_clusters(kind: str) -> None:
+    frame = visits(seed=1).select("label", "logit", "x", "v").with_columns(w=pl.int_range(pl.len()) % 3)
+    far = frame.with_columns(x=pl.when(pl.col("w") == 0).then(1e6).otherwise("x"))
+    kept = frame.filter(pl.col("w") > 0)
+    one, other = (calcli.evaluate(rows, metrics="cece", weight="w", weight_kind=kind) for rows in (far, kept))
+    assert one.value("raw", "cece") == pytest.approx(other.value("raw", "cece"), rel=1e-12)
+
+
 def test_without_features_there_is_a_reason(here: Path) -> None:
     report = calcli.evaluate(visits().select("label", "logit"))
     found = report.score("raw").metrics["cece"]

@@ -20,7 +20,7 @@ import numpy as np
 from calcli import expressions as terms
 from calcli.batch import NO_SIDE_INPUTS, Batch, FloatArray, IntArray, SideInputs
 from calcli.expressions import Inputs, Number, Switch, Term, Terms
-from calcli.learners.catboost import most_important
+from calcli.learners.catboost import differs, most_important
 from calcli.learners.tree_models import Contributions
 from calcli.methods.base import READS, Intervals, Params, Section, number
 from calcli.methods.effects.coding import FIRST, Coding, centred_scores, centred_terms, codings_of, learned
@@ -55,6 +55,8 @@ def fit(batch: Batch, sides: SideInputs, params: Params, seed: int) -> State:
     if _repeat(batch.score):
         batch = distinct(batch, seed)
     most = int(number(params, "features"))
+    # A column of one value says nothing, not even of how little others may say.
+    batch = replace(batch, features={name: column for name, column in batch.features.items() if differs(column)})
     names = most_important(batch.features, batch.labels, batch.weight, count=most, seed=seed)
     others = len(batch.features) - len(names)
     batch = replace(batch, features={name: batch.features[name] for name in sorted(names)})

@@ -100,6 +100,13 @@ def test_features_that_say_nothing_have_no_effect() -> None:
     assert np.mean(found) < 6.0  # 160 values and 28 pairs of them unshrunk: over a hundred
 
 
+def test_columns_of_one_value_change_nothing() -> None:
+    batch, _ = shops(1500, 20, 0.7)
+    same = {"one": Column("number", np.full(1500, 3.0)), "none": Column("category", np.full(1500, -1, np.int32))}
+    more = replace(batch, features={**batch.features, **same})
+    np.testing.assert_array_equal(fitted(more).predict(more), fitted(batch).predict(batch))
+
+
 def test_an_effect_of_a_pair_is_found() -> None:
     """An exclusive or of two features, of which neither says anything by itself."""
     rng = np.random.default_rng(1)

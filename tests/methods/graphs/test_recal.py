@@ -308,8 +308,8 @@ def test_the_mlp_looks_at_nothing_but_the_score() -> None:
 
 
 def test_a_weight_of_two_is_the_row_twice_where_there_is_no_graph() -> None:
-    batch = ordinary(300, 3, weighted=True)
-    repeated = batch.take(np.repeat(np.arange(300), batch.weights.astype(int)))
+    batch = ordinary(400, 3, weighted=True)
+    repeated = batch.take(np.repeat(np.arange(400), batch.weights.astype(int)))
     given = {"backbone": "mlp", "margin": "0", "epochs": "40"}
     one, other = fitted(batch, "auto", **given), fitted(replace(repeated, weight=None), "auto", **given)
     assert one.state.params["epochs"] == other.state.params["epochs"] != 0
