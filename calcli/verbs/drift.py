@@ -219,7 +219,9 @@ def observe(
     if baseline is None and not promises:
         raise UsageError(
             f"{model.path} does not know how calibrated it was on held-out rows, so that nothing can have moved since",
-            hint="fit it again, with a --holdout other than none",
+            hint="fit it again, with a --holdout other than none"
+            if model.manifest.kind != "policy"
+            else "fit a calibrator with a --holdout other than none, and choose the policy --with it",
         )
     with alone_with(state) as version:
         log = DriftLog.read(state, model)

@@ -16,7 +16,7 @@ from calcli import files
 from calcli.artifacts import strictjson
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
-from calcli.errors import FileSystemError, UsageError
+from calcli.errors import ArtifactError, FileSystemError
 from calcli.locks import sync_directory
 from calcli.models.base import Model
 from calcli.numeric.e_process import CHANCES, EProcess, Night, between_nights
@@ -87,8 +87,12 @@ class DriftLog:
             raise FileSystemError(f"cannot read {path}: {error.strerror or error}") from None
         try:
             state = cast("dict[str, Any]", strictjson.loads_object(content))
-            if state.get("schema") != SCHEMA:
-                raise UsageError(f"{path} is no state of --drift: its schema is {state.get('schema')!r}")
+            if (schema := str(state.get("schema"))) != SCHEMA:
+                newer = "if a newer calcli wrote it, upgrade calcli; if not, move it away to begin anew"
+                raise ArtifactError(
+                    f"{path} is no state of --drift: its schema is {schema!r}, and should be {SCHEMA!r}",
+                    hint=newer if schema.startswith("calcli.drift/") else "name another file with --state",
+                )
             if state["artifact"] != identity:
                 return empty
             nights = len(state["nights"])
@@ -97,7 +101,7 @@ class DriftLog:
             promised = None if kept is None else _process(kept, nights, evenly(len(kept["logs"])))
             return cls(identity, wealth, tuple(map(Observation.from_json, state["nights"])), promised)
         except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{path} is no state of --drift: {error}", hint="move it away to begin anew") from None
+            raise ArtifactError(f"{path} is no state of --drift: {error}", hint="move it away to begin anew") from None
 
     def write(self, path: Path | Url, version: stores.Version | None = None) -> None:
         """Replace the file at once or not at all; an object only if it still has that version."""
@@ -110,8 +114,9 @@ class DriftLog:
         }
         content = (json.dumps(as_json(state), allow_nan=False) + "\n").encode()
         if isinstance(path, Path):
-            files.replace(path, content)
-            sync_directory(path.absolute().parent)
+            target = files.target_of(path)
+            files.replace(target, content)
+            sync_directory(target.parent)
             return
         try:
             stores.put(path, content, instead_of=version)
@@ -165,8 +170,8 @@ def alone_with(state: Path | Url) -> Iterator[stores.Version | None]:
     if isinstance(state, Url):
         yield stores.version(state)
         return
-    files.target_of(state)
-    lock = state.absolute().with_name(f".{state.name}.lock")
+    target = files.target_of(state)
+    lock = target.with_name(f".{target.name}.lock")
     with files.disk_errors(f"cannot write {state}"), files.locked(lock, timeout=None, made=[]):
         try:
             yield None
