@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -71,6 +71,9 @@ class DriftLog:
     promised: EProcess | None = None
     """`wealth`, `promised`: the bets against the calibration, and against what a policy promises."""
 
+    dropped: int = 0
+    """How many nights of another generation, or of another artifact, the file has, which are not counted."""
+
     @classmethod
     def read(cls, path: Path | Url, model: Model) -> DriftLog:
         """The observations so far; none where the file is not there, or is of another generation."""
@@ -93,9 +96,9 @@ class DriftLog:
                     f"{path} is no state of --drift: its schema is {schema!r}, and should be {SCHEMA!r}",
                     hint=newer if schema.startswith("calcli.drift/") else "name another file with --state",
                 )
-            if state["artifact"] != identity:
-                return empty
             nights = len(state["nights"])
+            if state["artifact"] != identity:
+                return replace(empty, dropped=nights)
             wealth = _process(state["wealth"], nights, chances)
             kept = state.get("promised")
             promised = None if kept is None else _process(kept, nights, evenly(len(kept["logs"])))

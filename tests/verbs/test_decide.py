@@ -257,7 +257,9 @@ def test_the_best_of_many_thresholds_is_not_said_to_reach_a_target_that_none_rea
     lucky = (rows >= 1985) & (rows < 1999)
     frame = pl.DataFrame({"prob": 0.2 + rows / 20_000, "label": ((rows % 4 == 0) | lucky).cast(pl.Int8)})
     refused = decide(DecideRequest(frame, target="precision >= 0.6")).refused
-    assert re.search(r"a precision of at least 0\.7\d+ with that confidence, but only if no other had been", refused or "")
+    assert re.search(
+        r"a precision of at least 0\.7\d+ with that confidence, but only if no other had been", refused or ""
+    )
 
 
 def test_units_that_repeat_their_rows_promise_no_more_than_one_of_each(fitted: Path) -> None:

@@ -20,7 +20,9 @@ from calcli.numeric.links import logit, sigmoid
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.verbs.drift import drift_baseline_of
 from calcli.verbs.drift_log import LEARNED
+from calcli.verbs.evaluate import EvaluateRequest, evaluate
 from tests.support.drift import learned
+from tests.support.listener import Recorder
 from tests.support.samples import breeds
 
 
@@ -158,7 +160,10 @@ def test_a_refit_begins_anew(kept: Path) -> None:
     assert asked(night(1000, 2), state="there.json")["nights"] == 2
     night(8000, 3, shift=3.0).write_parquet("new.parquet")
     calcli.refit("kept", "new.parquet")
-    assert asked(night(1000, 4), state="there.json")["nights"] == 1
+    listener = Recorder()
+    request = EvaluateRequest(night(1000, 4), drift="kept", state="there.json")
+    assert (evaluate(request, listener).drift or {})["nights"] == 1
+    assert "there.json had 2 nights of another fit, or of another artifact: the test begins anew" in listener.notes
 
 
 def test_a_fit_that_knows_little_forgives_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
