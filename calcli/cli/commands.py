@@ -163,8 +163,8 @@ def compare(arguments: Arguments, console: Console) -> Answer:
 
 
 @command("""
-    ARTIFACT DATA_OR_NONE INPUT_FORMAT DELIMITER PLACES REFIT_GUARD POOL_NIGHTS RESAMPLE_BY ORDER_BY SIDES BINNED
-    SEED ROLLBACK LOCK_TIMEOUT FORMAT SAMPLED GENERAL
+    ARTIFACT DATA_OR_NONE INPUT_FORMAT DELIMITER PLACES REFIT_BAD_ROWS REFIT_GUARD POOL_NIGHTS RESAMPLE_BY ORDER_BY
+    SIDES BINNED SEED ROLLBACK LOCK_TIMEOUT FORMAT SAMPLED GENERAL
 """)
 def refit(arguments: Arguments, console: Console) -> Answer | None:
     """Fit an artifact again on new rows, and keep the better one.

@@ -56,6 +56,11 @@ BAD_ROWS = source(
     "null for them).",
     "fail",
 )
+REFIT_BAD_ROWS = source(
+    "--bad-rows fail|null",
+    "Rows without a finite score, a label or a weight: fail refuses the table; null leaves them out. By default as in "
+    "the fit.",
+)
 METHOD_OR_NONE = argument(
     "[NAME]", "One method, with its parameters.", None, kind=str | None, autocompletion=complete.methods
 )

@@ -74,7 +74,9 @@ class Certified:
         rate = f"{'an' if target.rate == 'accuracy' else 'a'} {target.rate}"
         best = f"{self.best:.6g}, has {rate} of {side} {self.bound:.3g} with that confidence"
         sure = with_confidence(target.confidence)
-        return f"no threshold has {target} {sure}; the best one, {best}{self.by_weights}"
+        reached = self.bound >= target.value if target.relation == ">=" else self.bound <= target.value
+        alone = ", but only if no other had been tried" if reached else ""
+        return f"no threshold has {target} {sure}; the best one, {best}{alone}{self.by_weights}"
 
 
 def _by_weights(target: Target, rows: Rows, score: FloatArray, found: Decided, worth: FloatArray, best: int) -> str:

@@ -46,7 +46,8 @@ class DecisionColumns(ModelColumns):
     calibrated: CalibratedColumns
     policy: Policy
 
-    task, rename = CalibratedColumns.task, CalibratedColumns.rename
+    task = CalibratedColumns.task
+    rename = "try: --column NAME for the probability; leave others out with --keep, or rename them, before"
 
     @property
     def whole_table(self) -> bool:

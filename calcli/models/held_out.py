@@ -149,7 +149,7 @@ def split_rows(rows: int, holdout: Holdout, seed: int, units: SamplingUnits | No
         what, flag = "of one group: none can be held out", "--resample-by"
         if units.in_order:
             what, flag = "of one time: none is earlier than another", "--order-by"
-        raise FitError(f"all rows are {what}", hint=f"leave out {flag}")
+        raise FitError(f"all rows are {what}", hint=f"give rows of several, or leave out {flag}")
     if units is not None and units.in_order and holdout.kind == "cv":
         return _forward(units.rank, holdout.folds)
     if holdout.kind == "cv":

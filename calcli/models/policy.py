@@ -218,13 +218,13 @@ IMPOSSIBLE = 1e-4
 
 
 def label_refusal(old: Manifest, now: LabelCheck | None, rows: str = "the new rows") -> str | None:
-    """Why the labels look wrong; None where the raw scores still rank them, or did not at the fit in place."""
+    """Why the labels look wrong; None where the raw scores still rank them, or may, or did not at the fit in place."""
     before = _ranking(old)
     if before is None:
         return None
     if now is None:
         return f"all labels of {rows} are of one class (the others may not have come in yet)"
-    if now.beyond_chance(2):
+    if now.beyond_chance(2) or before.auc - now.auc <= 4 * now.error:
         return None
     return (
         f"the scores do not tell the classes apart on {rows} (auc {now.auc:.3f}), though they did on those of the fit "
@@ -232,14 +232,22 @@ def label_refusal(old: Manifest, now: LabelCheck | None, rows: str = "the new ro
     )
 
 
+def too_few(old: Manifest, now: LabelCheck | None) -> str | None:
+    """Why the labels may be wrong, though they do not look so; None where the raw scores rank them, or never did."""
+    before = _ranking(old)
+    if before is None or now is None or now.beyond_chance(2):
+        return None
+    return (
+        f"the new rows are too few to tell whether the scores still tell the classes apart (auc {now.auc:.3f}, and "
+        f"{before.auc:.3f} on those of the fit in place)"
+    )
+
+
 def file_refusal(old: CalibratorModel, loaded: Loaded, seen: Mask) -> str | None:
     """Why the labels of one new file look wrong. Wrong labels of one night are not seen in the rows of all nights."""
-    before = _ranking(old.manifest)
-    if before is None:
-        return None
     for name, rows in _new_files(loaded, seen):
         now = LabelCheck.of(rows)
-        by_chance = _one_class(old, rows) >= IMPOSSIBLE if now is None else before.auc - now.auc <= 4 * now.error
+        by_chance = now is None and _one_class(old, rows) >= IMPOSSIBLE
         if not by_chance and (why := label_refusal(old.manifest, now, name)):
             return why
     return None

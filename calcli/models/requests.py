@@ -24,7 +24,7 @@ from calcli.places import Url, folder
 from calcli.reports.conditions import Guard
 from calcli.reports.schema import RAW, Report
 from calcli.tables.binding_types import Binding
-from calcli.tables.request import ColumnsRequest, Engine, Request
+from calcli.tables.request import BadRows, ColumnsRequest, Engine, Request
 from calcli.tables.source import Data, Source
 
 
@@ -105,7 +105,7 @@ class RefitRequest(Request):
         The metric in which the new calibrator must not be worse.
     pool_nights
         Of the files so many, the last ones, are used; None for all. Globs and directories are sorted by name.
-    resample_by, order_by
+    bad_rows, resample_by, order_by
         As for `fit`; None are those of the recipe.
     sides
         What the method may use beside the rows; what the artifact keeps need not be named again.
@@ -123,6 +123,7 @@ class RefitRequest(Request):
     sides: SideFiles = NO_SIDE_FILES
     input_format: str | None = None
     delimiter: str | None = None
+    bad_rows: BadRows | None = None
     seed: int = 0
     engine: Engine = "local"
     master: str | None = None

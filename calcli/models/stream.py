@@ -216,6 +216,8 @@ def kept_columns(source: Source, keep: Sequence[str] | None, added: AddedColumns
     for name in added.names:
         if not name:
             raise UsageError("the name of the column to add is empty", hint=hint)
+        if added.names.count(name) > 1:
+            raise UsageError(f"two of the added columns would be named {name!r}", hint=hint)
         if name in kept:
             raise DataError(f"the table already has a column {name!r}, which the added column would replace", hint=hint)
     return kept

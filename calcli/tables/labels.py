@@ -76,7 +76,7 @@ def distinct_labels(source: Source, column: str, *, may_be_soft: bool = False) -
             f"the label {column!r} has more than {MOST:,} distinct values", hint="name the label with --label"
         )
     if not labels.values:
-        raise DataError(f"the label {column!r} has no value in any row", hint="name the label with --label")
+        raise OtherTableError(f"the label {column!r} has no value in any row", hint="name the label with --label")
     return labels
 
 

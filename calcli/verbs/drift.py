@@ -24,6 +24,7 @@ from calcli.artifacts.strictjson import as_json
 from calcli.batch import Batch, FloatArray, LabelArray
 from calcli.decisions.measure import Promised
 from calcli.errors import UsageError
+from calcli.listener import SILENT, Listener
 from calcli.metrics.base import Scored
 from calcli.models.base import Model
 from calcli.models.held_out import Mask
@@ -208,6 +209,7 @@ def observe(
     names: Sequence[str],
     new_rows: Callable[[frozenset[str]], NewRows | None],
     promises: Sequence[Promised] = (),
+    listener: Listener = SILENT,
 ) -> DriftVerdict:
     """Test the rows of an observation together with those before, and write the log.
 
@@ -219,10 +221,15 @@ def observe(
     if baseline is None and not promises:
         raise UsageError(
             f"{model.path} does not know how calibrated it was on held-out rows, so that nothing can have moved since",
-            hint="fit it again, with a --holdout other than none",
+            hint="fit it again, with a --holdout other than none"
+            if model.manifest.kind != "policy"
+            else "fit a calibrator with a --holdout other than none, and choose the policy --with it",
         )
     with alone_with(state) as version:
         log = DriftLog.read(state, model)
+        if log.dropped:
+            nights = "1 night" if log.dropped == 1 else f"{log.dropped:,} nights"
+            listener.note(f"{state} had {nights} of another fit, or of another artifact: the test begins anew")
         rows = new_rows(frozenset(sha256 for past in log.observations for sha256 in past.sha256))
         if rows is not None:
             sums = [] if baseline is None else rows.summed(methodcaller("nights", baseline))

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from calcli import files
 from calcli.artifacts import strictjson
 from calcli.artifacts.strictjson import as_json
 from calcli.batch import FloatArray
-from calcli.errors import FileSystemError, UsageError
+from calcli.errors import ArtifactError, FileSystemError
 from calcli.locks import sync_directory
 from calcli.models.base import Model
 from calcli.numeric.e_process import CHANCES, EProcess, Night, between_nights
@@ -71,6 +71,9 @@ class DriftLog:
     promised: EProcess | None = None
     """`wealth`, `promised`: the bets against the calibration, and against what a policy promises."""
 
+    dropped: int = 0
+    """How many nights of another generation, or of another artifact, the file has, which are not counted."""
+
     @classmethod
     def read(cls, path: Path | Url, model: Model) -> DriftLog:
         """The observations so far; none where the file is not there, or is of another generation."""
@@ -87,17 +90,21 @@ class DriftLog:
             raise FileSystemError(f"cannot read {path}: {error.strerror or error}") from None
         try:
             state = cast("dict[str, Any]", strictjson.loads_object(content))
-            if state.get("schema") != SCHEMA:
-                raise UsageError(f"{path} is no state of --drift: its schema is {state.get('schema')!r}")
-            if state["artifact"] != identity:
-                return empty
+            if (schema := str(state.get("schema"))) != SCHEMA:
+                newer = "if a newer calcli wrote it, upgrade calcli; if not, move it away to begin anew"
+                raise ArtifactError(
+                    f"{path} is no state of --drift: its schema is {schema!r}, and should be {SCHEMA!r}",
+                    hint=newer if schema.startswith("calcli.drift/") else "name another file with --state",
+                )
             nights = len(state["nights"])
+            if state["artifact"] != identity:
+                return replace(empty, dropped=nights)
             wealth = _process(state["wealth"], nights, chances)
             kept = state.get("promised")
             promised = None if kept is None else _process(kept, nights, evenly(len(kept["logs"])))
             return cls(identity, wealth, tuple(map(Observation.from_json, state["nights"])), promised)
         except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{path} is no state of --drift: {error}", hint="move it away to begin anew") from None
+            raise ArtifactError(f"{path} is no state of --drift: {error}", hint="move it away to begin anew") from None
 
     def write(self, path: Path | Url, version: stores.Version | None = None) -> None:
         """Replace the file at once or not at all; an object only if it still has that version."""
@@ -110,8 +117,9 @@ class DriftLog:
         }
         content = (json.dumps(as_json(state), allow_nan=False) + "\n").encode()
         if isinstance(path, Path):
-            files.replace(path, content)
-            sync_directory(path.absolute().parent)
+            target = files.target_of(path)
+            files.replace(target, content)
+            sync_directory(target.parent)
             return
         try:
             stores.put(path, content, instead_of=version)
@@ -165,8 +173,8 @@ def alone_with(state: Path | Url) -> Iterator[stores.Version | None]:
     if isinstance(state, Url):
         yield stores.version(state)
         return
-    files.target_of(state)
-    lock = state.absolute().with_name(f".{state.name}.lock")
+    target = files.target_of(state)
+    lock = target.with_name(f".{target.name}.lock")
     with files.disk_errors(f"cannot write {state}"), files.locked(lock, timeout=None, made=[]):
         try:
             yield None

@@ -454,7 +454,8 @@ class _Evaluation:
             prob = rows.candidates[1 + place].prob  # the raw score is the first
             promises = promises_of(model, prob, rows, table.tally, gathered.units)
             new_rows = rows_of(table.tally, prob, rows.labels, rows.weight, promises)
-            return observe(model, state, names, new_rows, of_no_rows(promises, len(prob))).to_json()
+            never = of_no_rows(promises, len(prob))
+            return observe(model, state, names, new_rows, never, self.listener).to_json()
         new_there = partial(new_rows_on_cluster, table, gathered.measuring.rows, 1 + place)
         with stage(self.listener, "testing for drift on Spark"):
-            return observe(model, state, names, new_there).to_json()
+            return observe(model, state, names, new_there, listener=self.listener).to_json()

@@ -97,7 +97,7 @@ def evaluate_decisions(request: EvaluateRequest, models: Mapping[str, Model], li
             state, promises = folder(request.state or f"{model.path}.drift.json"), _promises(found[name])
             none = np.zeros(len(loaded.batch))  # there is neither a probability nor a class
             new_rows = rows_of(loaded, none, none.astype(np.int64), None, promises)
-            drift = observe(model, state, (), new_rows, of_no_rows(promises, len(none))).to_json()
+            drift = observe(model, state, (), new_rows, of_no_rows(promises, len(none)), listener).to_json()
         facts = data_facts(loaded)
     report = report_on("evaluate", request.seed, facts, binding, Measurements({}))
     return replace(report, decisions=tuple(entries), drift=drift)

@@ -38,7 +38,15 @@ from calcli.metrics import catalog as metrics
 from calcli.models.auto import Evidence
 from calcli.models.base import Model, decider_of, kept_at, open_model
 from calcli.models.calibrator import CalibratorModel
-from calcli.models.policy import EVIDENCE, IN_PLACE, asked_in, label_refusal, seen_before, seen_warnings
+from calcli.models.policy import (
+    EVIDENCE,
+    IN_PLACE,
+    asked_in,
+    label_refusal,
+    seen_before,
+    seen_warnings,
+    too_few,
+)
 from calcli.models.recipe import Recipe
 from calcli.models.requests import RefitRequest
 from calcli.models.trial import TrialRows
@@ -100,7 +108,8 @@ def _decisions(
     with stage(listener, "looking at the columns"):
         binding = old.bind(source, flags)
     with stage(listener, "reading"):
-        loaded = in_units(load(source, binding, features=decider.features), goal.resample_by, None)
+        loaded = load(source, binding, features=decider.features, bad_rows=request.bad_rows or "fail")
+        loaded = in_units(loaded, goal.resample_by, None)
         seen = seen_before(loaded, old.manifest)
         # Rows that the rule in place was not chosen on judge it, if there are any.
         judges = np.ones(len(seen), dtype=np.bool_) if seen.all() else ~seen
@@ -114,7 +123,10 @@ def _decisions(
             paid = judged.paid()
             saved = np.zeros(int(judges.sum())) if paid is None else rows.saved(paid, judges, request.seed)
             p, why = _of_costs(saved, loaded.batch.take(judges))
-    wrong = None if loaded.batch.label is None else label_refusal(old.manifest, LabelCheck.of(loaded.batch))
+    wrong = few = None
+    if loaded.batch.label is not None:
+        ranking = LabelCheck.of(loaded.batch)
+        wrong, few = label_refusal(old.manifest, ranking), too_few(old.manifest, ranking)
     undecided = choice.why if choice.rule is None else None
     entries = [decision_entry(IN_PLACE, judged.kind, numbers, promise)]
     if choice.rule is not None:
@@ -124,7 +136,7 @@ def _decisions(
     # Is that enough to replace the policy?
     evidence, refused = -math.log(max(p, 1e-300)), wrong or undecided
     enough = evidence >= EVIDENCE
-    reason = refused or (None if enough else f"{why}: that is not enough to replace it")
+    reason = refused or (few if enough else f"{why}: that is not enough to replace it")
     report = replace(
         report,
         artifact=as_text(path),
@@ -161,6 +173,7 @@ def _calibrator(
     old: CalibratorModel, path: Path | Url, recipe: Recipe, request: RefitRequest, listener: Listener
 ) -> RefitResult:
     """A calibrator, with its policy if it has one."""
+    recipe = recipe if request.bad_rows is None else replace(recipe, bad_rows=request.bad_rows)
     # Check the recipe before any rows are read.
     if (request.resample_by, request.order_by) != (None, None):
         recipe = replace(recipe, resample_by=request.resample_by, order_by=request.order_by)

@@ -30,6 +30,7 @@ from calcli.models.policy import (
     label_refusal,
     seen_before,
     seen_warnings,
+    too_few,
     with_policy,
 )
 from calcli.models.recipe import Recipe
@@ -239,10 +240,11 @@ def refit_calibrator(
     # Keep the new one if the labels look right, it is shown to be better and the guard agrees.
     name = learned.spec.name
     wrong = label_refusal(old.manifest, learned.label_check) or file_refusal(old, trial.loaded, seen)
-    choice = None if wrong is not None else chosen_again(old, trial.loaded, learned, request.seed)
+    few = too_few(old.manifest, learned.label_check)
+    choice = chosen_again(old, trial.loaded, learned, request.seed) if (wrong or few) is None else None
     unshown = evidence.lacking(name)
     undecided = choice.why if choice is not None and choice.policy is None else None
-    why = wrong or unshown or _refusal(guard, report, name) or undecided
+    why = wrong or unshown or _refusal(guard, report, name) or few or undecided
     report = replace(
         report,
         chosen=name if why is None else IN_PLACE,

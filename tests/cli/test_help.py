@@ -89,6 +89,7 @@ def test_options_of_one_variable_are_one_option() -> None:
             if param.param_type_name == "option":
                 texts.setdefault(param.envvar, set()).add(param.help)
     assert {variable for variable, helps in texts.items() if len(helps) > 1} == {
+        "CALCLI_BAD_ROWS",
         "CALCLI_OUTPUT",
         "CALCLI_FORMAT",
         "CALCLI_EDGES",

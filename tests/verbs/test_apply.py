@@ -84,6 +84,17 @@ def test_a_column_that_exists_is_not_replaced(fitted: Path) -> None:
     calcli.apply("train.isotonic", "test.parquet", "out.parquet", column="age", keep=("row_id",))
 
 
+def test_a_decision_takes_no_name_that_another_column_has(fitted: Path) -> None:
+    """--column is the name of the probability: the hint says what else there is to do."""
+    calcli.decide("test.parquet", artifact="train.isotonic", cost_fp=1, cost_fn=1, output="p")
+    frame = pl.read_parquet("test.parquet").rename({"age": "decision"})
+    with pytest.raises(DataError, match=r"already has a column 'decision'.* leave others out with --keep"):
+        calcli.apply("p", frame, "out.parquet", column="c")
+    calcli.apply("p", frame, "out.parquet", keep=("row_id",))
+    with pytest.raises(UsageError, match="two of the added columns would be named 'decision'"):
+        calcli.apply("p", "test.parquet", "out.parquet", column="decision")
+
+
 def test_more_classes_add_a_column_each_that_sum_to_one(here: Path) -> None:
     calcli.fit(breeds(), method="isotonic", output="m")
     calcli.apply("m", breeds(seed=1), "out.parquet")

@@ -251,6 +251,17 @@ def test_a_target_that_nothing_meets_keeps_nothing(fitted: Path) -> None:
     ANSWERS_SCHEMA.validate(result.to_json())
 
 
+def test_the_best_of_many_thresholds_is_not_said_to_reach_a_target_that_none_reaches(here: Path) -> None:
+    """14 of the likeliest 15 rows are positive, and a quarter of all others: the tests begin where that is over."""
+    rows = pl.int_range(2000, eager=True)
+    lucky = (rows >= 1985) & (rows < 1999)
+    frame = pl.DataFrame({"prob": 0.2 + rows / 20_000, "label": ((rows % 4 == 0) | lucky).cast(pl.Int8)})
+    refused = decide(DecideRequest(frame, target="precision >= 0.6")).refused
+    assert re.search(
+        r"a precision of at least 0\.7\d+ with that confidence, but only if no other had been", refused or ""
+    )
+
+
 def test_units_that_repeat_their_rows_promise_no_more_than_one_of_each(fitted: Path) -> None:
     """A table written five times says as much as once, if the copies are units; without, it boasts."""
     table = pl.read_parquet(VALID).head(600)

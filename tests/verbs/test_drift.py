@@ -14,13 +14,15 @@ import pytest
 
 import calcli
 from calcli.artifacts import store
-from calcli.errors import FileSystemError, UsageError
+from calcli.errors import ArtifactError, FileSystemError, UsageError
 from calcli.numeric.e_process import CHANCES, EProcess, directions
 from calcli.numeric.links import logit, sigmoid
 from calcli.reports.drift_baseline import DriftBaseline
 from calcli.verbs.drift import drift_baseline_of
 from calcli.verbs.drift_log import LEARNED
+from calcli.verbs.evaluate import EvaluateRequest, evaluate
 from tests.support.drift import learned
+from tests.support.listener import Recorder
 from tests.support.samples import breeds
 
 
@@ -158,7 +160,10 @@ def test_a_refit_begins_anew(kept: Path) -> None:
     assert asked(night(1000, 2), state="there.json")["nights"] == 2
     night(8000, 3, shift=3.0).write_parquet("new.parquet")
     calcli.refit("kept", "new.parquet")
-    assert asked(night(1000, 4), state="there.json")["nights"] == 1
+    listener = Recorder()
+    request = EvaluateRequest(night(1000, 4), drift="kept", state="there.json")
+    assert (evaluate(request, listener).drift or {})["nights"] == 1
+    assert "there.json had 2 nights of another fit, or of another artifact: the test begins anew" in listener.notes
 
 
 def test_a_fit_that_knows_little_forgives_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,10 +211,12 @@ def test_weights_count(kept: Path) -> None:
     np.testing.assert_allclose(one["noise"], two["noise"], rtol=1e-6)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": "other"}', '{"schema": "calcli.drift/3"}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"schema": "other"}', '{"schema": "calcli.drift/4"}', '{"schema": "calcli.drift/3"}']
+)
 def test_a_state_that_is_none_is_refused(kept: Path, content: str) -> None:
     Path("kept.drift.json").write_text(content)
-    with pytest.raises(UsageError, match=r"kept\.drift\.json is no state of drift="):
+    with pytest.raises(ArtifactError, match=r"kept\.drift\.json is no state of drift=.*(move it away|with state=)"):
         asked(night(100, 1))
     assert Path("kept.drift.json").read_text() == content
 
@@ -222,8 +229,18 @@ def test_a_state_with_other_bets_is_refused(kept: Path, key: str, value: object)
     if (key, value) != ("waited", 7):
         state["wealth"][key] = value
         Path("kept.drift.json").write_text(json.dumps(state))
-        with pytest.raises(UsageError, match=r"kept\.drift\.json is no state of drift="):
+        with pytest.raises(ArtifactError, match=r"kept\.drift\.json is no state of drift=.*move it away"):
             asked(night(100, 2))
+
+
+def test_a_link_to_the_log_stays_one(kept: Path) -> None:
+    """As with other outputs: a log that is kept on another disk would be lost with this one."""
+    Path("disk").mkdir()
+    Path("log.json").symlink_to("disk/log.json")
+    for index in (1, 2):
+        assert asked(night(100, index), state="log.json")["nights"] == index
+    assert Path("log.json").is_symlink()
+    assert {path.name for path in Path("disk").iterdir()} == {"log.json"}
 
 
 def test_a_state_that_cannot_be_written_is_said(kept: Path) -> None:

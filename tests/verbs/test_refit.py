@@ -12,7 +12,7 @@ import pytest
 
 import calcli
 from calcli.batch import Batch
-from calcli.errors import ArtifactError, UsageError
+from calcli.errors import ArtifactError, DataError, UsageError
 from calcli.models.policy import IN_PLACE
 from calcli.models.requests import RefitRequest
 from calcli.numeric.e_process import NightSums
@@ -201,6 +201,22 @@ def test_nights_that_were_fitted_on_are_not_compared_on_again(fitted: Path) -> N
         "2,000 of 3,000 rows were in the files that the artifact in place was fitted on, "
         "and are left out of the comparison"
     ]
+
+
+def test_rows_without_a_label_are_left_out_where_that_is_asked_for(fitted: Path) -> None:
+    """As the hint of the refusal says: the same evidence as without these rows."""
+    late = night(1).with_columns(pl.when(pl.int_range(pl.len()) % 4 > 0).then("label").alias("label"))
+    with pytest.raises(DataError, match="1,000 bad rows of 4,000: the label is missing"):
+        run(late)
+    result, without = run(late, bad_rows="null"), run(late.drop_nulls("label"))
+    assert result.report.data.rows_bad == 1000
+    assert result.evidence == without.evidence
+
+
+def test_a_handful_of_rows_says_nothing_about_the_labels(fitted: Path) -> None:
+    """As well ranked as at the fit, but too few for that to be beyond chance: a usual night, without a warning."""
+    rows = pl.DataFrame({"label": [0, 0, 1], "logit": [-1.0, 0.0, 1.0]})
+    assert run(rows).usual
 
 
 @pytest.mark.parametrize("wrong", ["labels may be wrong", "of one class"])
