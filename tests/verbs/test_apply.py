@@ -85,10 +85,10 @@ def test_a_column_that_exists_is_not_replaced(fitted: Path) -> None:
 
 
 def test_a_decision_takes_no_name_that_another_column_has(fitted: Path) -> None:
-    """--column is the name of the probability: the hint says what else there is to do."""
+    """The parameter `column` is the name of the probability: the hint says what else there is to do."""
     calcli.decide("test.parquet", artifact="train.isotonic", cost_fp=1, cost_fn=1, output="p")
     frame = pl.read_parquet("test.parquet").rename({"age": "decision"})
-    with pytest.raises(DataError, match=r"already has a column 'decision'.* leave others out with --keep"):
+    with pytest.raises(DataError, match=r"already has a column 'decision'.* leave others out with keep="):
         calcli.apply("p", frame, "out.parquet", column="c")
     calcli.apply("p", frame, "out.parquet", keep=("row_id",))
     with pytest.raises(UsageError, match="two of the added columns would be named 'decision'"):
