@@ -25,7 +25,7 @@ from calcli.learners.encoding import feature_codes, merged
 from calcli.learners.screening import most_telling
 from calcli.numeric.bins import totals
 from calcli.numeric.links import log_softmax
-from calcli.numeric.seeded import column_keys, held_out, in_class_order, score_columns, stream, sure_columns
+from calcli.numeric.seeded import held_out, in_class_order, row_keys, score_columns, stream, sure_columns
 from calcli.numeric.threads import threads
 
 if TYPE_CHECKING:
@@ -305,12 +305,13 @@ def surrogate(batch: Batch, seed: int) -> CatBoost | None:
     calibrated.
 
     Rows that agree in score and features count as one, with the sum of their weights; the order of the rows follows
-    from their scores, and only of equal ones from their features.
+    from their values.
     """
     target = _target(batch.score, batch.weight)
-    codes, sure = [*feature_codes(batch.features).T], sure_columns(target)
-    keys, *order = (
-        column_keys(columns, seed, "surrogate") for columns in ([*score_columns(target), *codes], [*sure, *codes], sure)
+    codes = feature_codes(batch.features)
+    keys, order = (
+        row_keys(np.column_stack([*columns, codes]), seed, "surrogate")
+        for columns in (score_columns(target), sure_columns(target))
     )
     first, weight = merged(keys, batch.weights, order)
     rows = batch.take(first)

@@ -116,14 +116,11 @@ def _common_levels(column: Column, weight: FloatArray) -> tuple[str, ...]:
 
 
 def merged(
-    keys: NDArray[np.uint64], weight: FloatArray, order: Sequence[NDArray[np.uint64]] = ()
+    keys: NDArray[np.uint64], weight: FloatArray, order: NDArray[np.uint64] | None = None
 ) -> tuple[IntArray, FloatArray]:
-    """The first of the rows of each key, and their weight together, in the order of the keys or of the last of others.
-
-    Where the last are equal, those before them decide.
-    """
+    """The first of the rows of each key, in the order of the keys or of other ones, and their weight together."""
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    rank = np.lexsort([key[first] for key in order or (keys,)])
+    rank = np.argsort((keys if order is None else order)[first], kind="stable")
     return first[rank], totals(place, weight)[rank]
 
 

@@ -166,17 +166,16 @@ def folds_by_score(rows: Batch, count: int, seed: int, purpose: str, beside: Seq
 
     Distinct scores, in an order drawn for `purpose`, are dealt out class by class, so that the folds keep the classes
     in proportion. A score that several classes share counts for the first of them, in the order of `in_class_order`.
-    Rows share a fold only if they also agree in the columns `beside`, which put only rows of equal scores in order.
+    Rows share a fold only if they also agree in the columns `beside`.
     """
     ordered, rank = in_class_order(rows.score, rows.weight)
     label = rank[rows.labels]
-    keys = column_keys(sure_columns(ordered), seed, purpose)
-    whole = column_keys([keys, *beside], seed, purpose) if beside else keys
-    _, first, place = np.unique(whole, return_index=True, return_inverse=True)
+    keys = column_keys([*sure_columns(ordered), *beside], seed, purpose)
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     of_score = label[first].copy()
     np.minimum.at(of_score, place, label)
     fold = np.empty(len(first), dtype=np.int64)
-    fold[np.lexsort((keys[first], of_score))] = np.arange(len(first)) % count
+    fold[np.argsort(of_score, kind="stable")] = np.arange(len(first)) % count
     return fold[place]
 
 

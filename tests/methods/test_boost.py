@@ -316,7 +316,7 @@ def test_of_many_rows_a_part_is_fitted_at_the_rate_of_them_all(monkeypatch: pyte
     """Else the rounds would be chosen for longer steps than those of the trees that are grown."""
     monkeypatch.setattr(growing, "FEW", 900)
     monkeypatch.setattr("calcli.methods.trees.held_out_choice.CROSS_VALIDATED_ROWS", 500)
-    train = shops(1000, seed=3)
+    train = shops(1000)
     (split,) = in_turn(np.arange(1000) % 5, 1)
     settled = calibrator.settle(ROW, train, ROW.resolve(), [split], seed=0)
     assert 0 < settled.params["rounds"] <= 300

@@ -136,36 +136,6 @@ def test_the_order_of_columns_does_not_matter_where_they_tell(row: MethodSpec) -
     np.testing.assert_array_equal(fitted(row, moved).predict(batch), fitted(row, batch).predict(batch))
 
 
-@pytest.mark.parametrize(
-    "row", [spec for (spec,), _, _ in every_method() if spec.needs_features], ids=lambda row: row.name
-)
-def test_neither_units_nor_names_of_levels_matter(row: MethodSpec) -> None:
-    rng = np.random.default_rng(6)
-    score, level = rng.normal(size=900), rng.integers(-1, 5, 900).astype(np.int32)
-    number = rng.integers(-3, 4, 900).astype(np.float64)  # no held-out value lies between those that were seen
-    label = rng.random(900) < sigmoid(score + number / 2.0 + (level == 2) - number * (level == 3))
-    columns = {"far": Column("number", number), "kind": Column("category", level, tuple("abcde"))}
-    batch = Batch(score, label.astype(np.int64), features=columns)
-    other = {"far": Column("number", number * 8.0), "kind": Column("category", level, tuple("zyxwv"))}
-    moved = replace(batch, features=other)
-    np.testing.assert_allclose(fitted(row, moved).predict(moved), fitted(row, batch).predict(batch), rtol=1e-8)
-
-
-@pytest.mark.parametrize("name", ["mbct", "boost"])
-def test_nor_do_names_of_columns_where_none_is_drawn(name: str) -> None:
-    rng = np.random.default_rng(7)
-    score, values = rng.normal(size=900), rng.normal(size=(4, 900))
-    label = rng.random(900) < sigmoid(score + values[0] - values[1] * values[2])
-    one, other = (
-        Batch(
-            score, label.astype(np.int64), features={n: Column("number", v) for n, v in zip(names, values, strict=True)}
-        )
-        for names in ("abcd", "dcab")
-    )
-    row = catalog.find(name)
-    np.testing.assert_array_equal(fitted(row, other).predict(other), fitted(row, one).predict(one))
-
-
 @EACH_WAY
 def test_predictions_need_no_labels_and_change_no_input(row: MethodSpec, classes: int) -> None:
     batch = ordinary(classes=classes)

@@ -2,9 +2,8 @@
 
 The form makes a fit independent of the order of its rows and columns. Trees sum over rows in order and break ties by
 what comes first, so rounding and order would show in what they learn. So equal rows (of one unit) are merged into one
-with their total weight, rows are ordered by a hash of their scores and labels, and columns by name. A row of weight two
-is then the same as the row twice. Scores count to eight decimals. Features put only rows of equal scores in order: so
-neither the unit of a number nor the names of columns and levels say which rows are held out.
+with their total weight, rows are ordered by a hash of their values, and columns by name. A row of weight two is then
+the same as the row twice. Scores count to eight decimals.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ CROSS_VALIDATED_ROWS = 20_000
 def distinct(batch: Batch, seed: int) -> Batch:
     """The distinct rows of positive weight, in an order that follows from `seed` and their values."""
     batch = batch if batch.weight is None else batch.take(batch.weight > 0)
-    keys, *order = _keys(batch, seed)
+    keys, order = _keys(batch, seed)
     first, weight = merged(keys, batch.weights, order)
     rows = batch.take(first)
     features = {name: _sorted_levels(rows.features[name]) for name in sorted(rows.features)}
@@ -58,17 +57,15 @@ def _sorted_levels(column: Column) -> Column:
 
 
 def _keys(batch: Batch, seed: int) -> Iterator[NDArray[np.uint64]]:
-    """Numbers of 64 bits for each row: equal rows, equal keys, in whatever order the features, levels and classes are.
-
-    The first ones tell rows apart. The last ones put them in order, those before them rows of equal score and label.
+    """Two numbers of 64 bits for each row: equal rows, equal keys, in whatever order the features, levels and classes
+    are. The first ones tell rows apart, the second put them in order.
     """
     score, rank = in_class_order(batch.score, batch.weight)
     beside = [] if batch.label is None else [rank[batch.label].astype(np.float64)]
     beside += [] if batch.units is None else [batch.units.rank.astype(np.float64)]
     features = [_hashable(batch.features[name]) for name in sorted(batch.features)]
-    sure = [*sure_columns(score), *beside]
-    for columns in ([*score_columns(score), *beside, *features], [*sure, *features], sure):
-        yield column_keys(columns, seed, "distinct rows")
+    for columns in (score_columns(score), sure_columns(score)):
+        yield column_keys([*columns, *beside, *features], seed, "distinct rows")
 
 
 def _hashable(column: Column) -> FloatArray | NDArray[np.uint64]:
